@@ -146,7 +146,24 @@ class JsonLd:
 
     @cached_property
     def _decoded(self) -> _Decoded:
-        return _decode(self.texts)
+        """The decoded blocks, also slightly broken ones."""
+        decoded: list[Any] = []
+        invalid: list[str] = []
+        repaired = 0
+        for text in self.texts:
+            values = _decode_one(text)
+            if not values:
+                bare = strip_wrapping(text)
+                values = _decode_one(bare)
+                if not values and (values := _decode_one(repair_json(bare) or "")):
+                    repaired += 1
+            if not values:
+                invalid.append(text)
+            if text.count("{") + text.count("[") > MAX_DEPTH:
+                values = [_limit_depth(value, MAX_DEPTH) for value in values]
+            for value in values:
+                decoded += value if isinstance(value, list) else [value]
+        return _Decoded(decoded, repaired, invalid)
 
     @cached_property
     def _nodes(self) -> list[dict[str, Any]]:
@@ -209,27 +226,6 @@ def _text(value: Any) -> str | None:
     if isinstance(value, dict):
         value = value.get(_VALUE)
     return collapse_whitespace(value) or None if isinstance(value, str) else None
-
-
-def _decode(texts: list[str]) -> _Decoded:
-    """Decode blocks, also slightly broken ones."""
-    decoded: list[Any] = []
-    invalid: list[str] = []
-    repaired = 0
-    for text in texts:
-        values = _decode_one(text)
-        if not values:
-            bare = strip_wrapping(text)
-            values = _decode_one(bare)
-            if not values and (values := _decode_one(repair_json(bare) or "")):
-                repaired += 1
-        if not values:
-            invalid.append(text)
-        if text.count("{") + text.count("[") > MAX_DEPTH:
-            values = [_limit_depth(value, MAX_DEPTH) for value in values]
-        for value in values:
-            decoded += value if isinstance(value, list) else [value]
-    return _Decoded(decoded, repaired, invalid)
 
 
 def _decode_one(text: str) -> list[Any]:

@@ -654,18 +654,16 @@ def _in_order(values: list[Any]) -> list[Any]:
     JSON-LD says nothing about the order of what it lists, so positions decide, unless they count
     down, or one is missing or occurs twice. Microdata and RDFa stand in the order of the page.
     """
-    positions = [_position(value) for value in values]
-    numbers = [number for number in positions if number is not None]
+    numbers: list[float] = []
+    for value in values:
+        own = value.values("position")[:1] if isinstance(value, DataNode) else ()
+        for position in own:
+            number = parse_number(position) if isinstance(position, str) else position
+            if isinstance(number, int | float) and not isinstance(number, bool):
+                numbers.append(number)
     if len(set(numbers)) < len(values) or all(a > b for a, b in pairwise(numbers)):
         return values
     return [value for _, value in sorted(zip(numbers, values, strict=True), key=lambda at: at[0])]
-
-
-def _position(value: Any) -> float | None:
-    position = next(iter(value.values("position")), None) if isinstance(value, DataNode) else None
-    if isinstance(position, str):
-        return parse_number(position)
-    return None if isinstance(position, bool) or not isinstance(position, int | float) else position
 
 
 def without_repeats(entries: list[ListEntry]) -> list[ListEntry]:

@@ -389,12 +389,12 @@ def find_twin_nodes(graph: NodeGraph, root: DataNode) -> list[DataNode]:
         if node.main and node is not root and set(node.types) & set(root.types)
     ]
     names = [normalize_name(value) for value in root.values("name") if isinstance(value, str)]
-    same_name = [node for node in same_type if (name := _first_node_name(node)) and name in names]
+    same_name = []
+    for node in same_type:
+        first = next((value for value in node.values("name") if isinstance(value, str)), "")
+        if (name := normalize_name(first)) and name in names:
+            same_name.append(node)
     if same_name or any(node.origin == root.origin for node in same_type):
         return same_name[:MAX_TWINS]
     origins = [node.origin for node in same_type]
     return [node for node in same_type if origins.count(node.origin) == 1]
-
-
-def _first_node_name(node: DataNode) -> str:
-    return next((normalize_name(name) for name in node.values("name") if isinstance(name, str)), "")

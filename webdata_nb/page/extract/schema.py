@@ -336,24 +336,18 @@ def _violations(value: Any, schema: FieldSchema, pointer: str) -> Iterator[str]:
     for violation in _constraint_violations(value, schema):
         yield f"{pointer or '/'}: {violation}"
     if isinstance(value, dict):
-        yield from _violations_in_object(value, schema, pointer)
+        if schema.values is not None:
+            for name, item in value.items():
+                yield from _violations(item, schema.values, f"{pointer}/{pointer_step(name)}")
+        for name, inner in schema.properties.items():
+            inner_pointer = f"{pointer}/{pointer_step(name)}"
+            if name in value:
+                yield from _violations(value[name], inner, inner_pointer)
+            elif name in schema.required:
+                yield f"{inner_pointer}: is required"
     elif isinstance(value, list) and schema.items is not None:
         for index, item in enumerate(value):
             yield from _violations(item, schema.items, f"{pointer}/{index}")
-
-
-def _violations_in_object(
-    value: dict[str, Any], schema: FieldSchema, pointer: str
-) -> Iterator[str]:
-    if schema.values is not None:
-        for name, item in value.items():
-            yield from _violations(item, schema.values, f"{pointer}/{pointer_step(name)}")
-    for name, inner in schema.properties.items():
-        inner_pointer = f"{pointer}/{pointer_step(name)}"
-        if name in value:
-            yield from _violations(value[name], inner, inner_pointer)
-        elif name in schema.required:
-            yield f"{inner_pointer}: is required"
 
 
 def _has_type(value: Any, schema: FieldSchema) -> bool:
@@ -367,7 +361,11 @@ def _has_type(value: Any, schema: FieldSchema) -> bool:
 
 
 def _constraint_violations(value: Any, schema: FieldSchema) -> Iterator[str]:
-    if schema.choices is not None and not any(_equals(value, choice) for choice in schema.choices):
+    # As in JSON, true does not equal 1.
+    if schema.choices is not None and not any(
+        isinstance(value, bool) == isinstance(choice, bool) and value == choice
+        for choice in schema.choices
+    ):
         yield "must be one of the values listed"
     limits = schema.limits
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -393,11 +391,6 @@ def _out_of_range(
         yield f"must {verb} at least {minimum}"
     if maximum is not None and value > maximum:
         yield f"must {verb} at most {maximum}"
-
-
-def _equals(value: Any, choice: Any) -> bool:
-    """Compare as JSON does: true does not equal 1."""
-    return isinstance(value, bool) == isinstance(choice, bool) and bool(value == choice)
 
 
 MAX_CONFLICTS: Final = 20

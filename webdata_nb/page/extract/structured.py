@@ -635,7 +635,9 @@ class SchemaFiller:
             name, schema, subject.node, subject.origin, page=subject.page
         ):
             part = self._array(name, schema, source, pointer)
-            if part.value is not None and _count_filled(part.value) >= to_beat:
+            rows = part.value or ()
+            filled = {key for row in rows for key, value in row.items() if value is not None}
+            if part.value is not None and len(filled) >= to_beat:
                 return part
         if subject.page:
             kind = bool(kind_of_name(name))
@@ -759,11 +761,6 @@ def _distance(name: str, part: FilledValue) -> tuple[int, int, int]:
     heads = [reading.chain[-1] for reading in name_readings(name)]
     at = heads.index(part.name) if part.name in heads else len(heads)
     return 0 if is_written else 1, at, -len(split_words(name))
-
-
-def _count_filled(rows: Sequence[dict[str, Any]]) -> int:
-    """Return how many fields have a value in any row."""
-    return len({name for row in rows for name, value in row.items() if value is not None})
 
 
 def _join_items(parts: list[FilledValue], schema: FieldSchema) -> FilledValue:

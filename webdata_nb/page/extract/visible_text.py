@@ -389,21 +389,18 @@ def _rank(
 ) -> float:
     """Return how likely a text is the title; 0 if it repeats no name."""
     words = set(_WORD.findall(_text_of_heading(texts, index, heading).casefold()))
-    likeness = max((_likeness(words, name) for name in names), default=0.0)
+    # How well the text repeats a name, 0 to 1; 0 if many of its words are others.
+    likeness = 0.0
+    for name in names:
+        common = len(words & name)
+        if common >= _MIN_SHARE_OF_TEXT * len(words) and common >= _MIN_SHARE_OF_NAME * len(name):
+            likeness = max(likeness, 2 * common / max(1, len(words) + len(name)))
     if not likeness:
         return 0.0
     level = _level(heading)
     weight = _FIRST_LEVEL if level == 1 else _OTHER_LEVEL * bool(level)
     flags = texts[index].flags
     return likeness + weight - _ASIDE * bool(flags & ASIDE) - _LINK * bool(flags & LINK)
-
-
-def _likeness(words: set[str], name: set[str]) -> float:
-    """Return how well a text repeats a name, 0 to 1; 0 if many of its words are others."""
-    common = len(words & name)
-    if common < _MIN_SHARE_OF_TEXT * len(words) or common < _MIN_SHARE_OF_NAME * len(name):
-        return 0.0
-    return 2 * common / max(1, len(words) + len(name))
 
 
 def _text_of_heading(texts: Sequence[VisibleText], index: int, heading: Element | None) -> str:

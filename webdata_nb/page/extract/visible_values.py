@@ -30,7 +30,6 @@ from webdata_nb.page.extract.field_names import normalize_short_name
 from webdata_nb.page.extract.prices import (
     CODES_OF_SYMBOL,
     MAX_AMOUNT_LENGTH,
-    PriceCandidate,
     find_price,
     parse_amount,
     settle_symbols,
@@ -52,7 +51,7 @@ from webdata_nb.page.extract.visible_text import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from webdata_nb.page.content.parsed_page import ParsedPage
     from webdata_nb.page.content.parser import Node
@@ -219,13 +218,6 @@ def _valid_value(name: str, value: str) -> str:
         return ""
     pattern = _MODEL if name == "mpn" else _CODE
     return value if pattern.fullmatch(value) and not _NO_CODE.fullmatch(value) else ""
-
-
-def _score_of_place(page: PageText, index: int, text: VisibleText) -> float:
-    flags = page.own_flags(text)
-    score = -_PER_TEXT * abs(index - (page.title or 0))
-    score -= sum(weight for flag, weight in _FLAG_WEIGHTS if flags & flag)
-    return max(score, _LOWEST_PLACE)
 
 
 def _is_in_url(value: str, url: str) -> bool:
@@ -490,34 +482,26 @@ def read_visible_values(page: ParsedPage) -> VisibleValues:
         host=urlsplit(page.source.final_url).hostname or "",
         languages=[page.head.language, *page.head.metas.get("og:locale", ())[:1]],
     )
-    _add_price(values, find_price(text), currencies)
+    price = find_price(text)
+    if price is not None:
+        amount, origin = price.amount, "visible:price"
+        strong = amount.highest is None and price.score >= _STRONG_PRICE
+        values["price"] = VisibleValue(amount.value, price.text, origin, strong)
+        if amount.highest is not None:
+            values["lowprice"] = values["price"]
+            values["highprice"] = VisibleValue(amount.highest, price.text, origin)
+        is_ambiguous = amount.symbol in CODES_OF_SYMBOL
+        if code := currencies.get(amount.symbol) if is_ambiguous else amount.currency:
+            values["pricecurrency"] = VisibleValue(code, code, origin)
     state = find_stock_state(text)
     if state is not None:
         origin = f"visible:{state.evidence}/{state.text}"
         values["availability"] = VisibleValue(state.state, state.text, origin, state.strong)
-    for name, code in find_codes(text, page.source.final_url).items():
-        origin = f"visible:{code.evidence}/{code.label}"
-        strong = code.evidence == "label"
-        values[name] = VisibleValue(code.value, code.value, origin, strong)
+    for name, read in find_codes(text, page.source.final_url).items():
+        origin = f"visible:{read.evidence}/{read.label}"
+        strong = read.evidence == "label"
+        values[name] = VisibleValue(read.value, read.value, origin, strong)
     return VisibleValues(values, *_visible_values(text), currencies)
-
-
-def _add_price(
-    values: dict[str, VisibleValue], price: PriceCandidate | None, currencies: Mapping[str, str]
-) -> None:
-    if price is None:
-        return
-    amount = price.amount
-    origin = "visible:price"
-    strong = amount.highest is None and price.score >= _STRONG_PRICE
-    values["price"] = VisibleValue(amount.value, price.text, origin, strong)
-    if amount.highest is not None:
-        values["lowprice"] = values["price"]
-        values["highprice"] = VisibleValue(amount.highest, price.text, origin)
-    settled = currencies.get(amount.symbol)
-    code = settled if amount.symbol in CODES_OF_SYMBOL else amount.currency
-    if code:
-        values["pricecurrency"] = VisibleValue(code, code, origin)
 
 
 def _visible_values(page: PageText) -> tuple[frozenset[float], frozenset[str]]:

@@ -367,19 +367,15 @@ class PageRecords:
         if element not in self._repeated:
             tree = self._tree
             signature = tree.signature(element)
-            siblings = tree.siblings_near(element, _MAX_SIBLINGS)
+            is_plain = tree.names[element] == "div" and not tree.class_name(element)
+            least = _SIMILAR_PLAIN if is_plain else _SIMILAR
             self._repeated[element] = any(
-                tree.signature(each) == signature and self._are_similar(each, element)
-                for each in siblings
+                tree.signature(each) == signature
+                and len(self._shape(each) & self._shape(element))
+                >= least * len(self._shape(each) | self._shape(element))
+                for each in tree.siblings_near(element, _MAX_SIBLINGS)
             )
         return self._repeated[element]
-
-    def _are_similar(self, first: int, second: int) -> bool:
-        shapes = self._shape(first), self._shape(second)
-        union = shapes[0] | shapes[1]
-        is_plain = self._tree.names[first] == "div" and not self._tree.class_name(first)
-        least = _SIMILAR_PLAIN if is_plain else _SIMILAR
-        return len(shapes[0] & shapes[1]) >= least * len(union)
 
     def _shape(self, element: int) -> frozenset[str]:
         """Return the kinds of elements in an element; of an object, its keys."""

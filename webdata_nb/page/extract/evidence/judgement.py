@@ -269,7 +269,11 @@ class ClaimJudge:
 
     def _is_exact(self, claim: Claim, candidate: ValueCandidate) -> bool:
         start, end = self._index.source_span(candidate.occurrence.span)
-        return self._index.tree.source[start:end] == _as_written(claim.value)
+        value = claim.value
+        if not isinstance(value, str):
+            is_short = abs(value) < 1e15 and float(value).is_integer()  # noqa: PLR2004 - beyond it floats are written with an exponent
+            value = str(int(value)) if is_short else str(value)
+        return self._index.tree.source[start:end] == value
 
     def _support(self, claim: Claim, candidate: ValueCandidate, verdict: Verdict) -> str:
         label = "labelled as this field" if claim.path in candidate.labels.fields else ""
@@ -300,12 +304,6 @@ def _key(claim: Claim) -> str:
         return repr(float(claim.value))
     except OverflowError:  # a text of its own, as nothing else has this value
         return hex(claim.value)  # type: ignore[arg-type] # only an integer is beyond a float
-
-
-def _as_written(value: str | float) -> str:
-    if isinstance(value, str):
-        return value
-    return str(int(value)) if abs(value) < 1e15 and float(value).is_integer() else str(value)  # noqa: PLR2004 - beyond it floats are written with an exponent
 
 
 _CURRENCIES: Final = frozenset({"pricecurrency", "currency", "currencycode", "currencysymbol"})

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -28,7 +28,6 @@ from webdata_nb.page.content.parser import read_markup
 from webdata_nb.page.content.structured_data import is_json_ld, scan_json
 from webdata_nb.page.extract.coerce import parse_number
 from webdata_nb.page.extract.prices import CENTS, makes_cents
-from webdata_nb.page.extract.visible_text import UNSPACED
 
 ROOT: Final = -1
 """The parent of elements without one."""
@@ -41,10 +40,6 @@ JSON_ARRAY: Final = "[]"
 _MAX_NAME_LENGTH: Final = 200
 _ATTRIBUTE: Final = re.compile(
     r"([^\s\"'<>/=]{1,100}+)\s{0,20}+=\s{0,20}+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++))"
-)
-_CLASS: Final = re.compile(
-    r"(?<![\w-])class\s{0,20}=\s{0,20}(?:\"\s*+([^\s\"]++)|'\s*+([^\s']++)|([^\s\"'>]++))",
-    re.IGNORECASE,
 )
 
 
@@ -185,9 +180,8 @@ class PageTree:
 
     def class_name(self, element: int) -> str:
         """Return the first class of an element; empty without one."""
-        match = _CLASS.search(self.opening(element))
-        name = next(filter(None, match.groups()), "") if match else ""
-        return name[:_MAX_NAME_LENGTH]
+        names = self.attributes(element).get("class", "").split(maxsplit=1)
+        return names[0][:_MAX_NAME_LENGTH] if names else ""
 
     def signature(self, element: int) -> str:
         """Return what repeated elements have in common: tag and first class, or the type."""
@@ -592,13 +586,6 @@ class PageIndex:
         """The place in the source where each piece begins."""
         return [piece.start for piece in self.tree.pieces]
 
-    def text_at(self, span: Span) -> str:
-        """Return the folded text of the piece in which a span begins, cut if it is long."""
-        number = self.piece_at(span[0])
-        end = self.starts[number + 1] if number + 1 < len(self.starts) else len(self.text)
-        start = self.starts[number]
-        return self.text[start : min(end, start + _MAX_PIECE_TEXT)].strip()
-
     def line(self, span: Span) -> Span:
         """Return the line that contains a span."""
         end = self.text.find("\n", span[1])
@@ -617,17 +604,6 @@ class PageIndex:
                 return
             yield start, start + len(needle)
             start = self.text.find(needle, start + len(needle), last)
-
-    def phrases_present(self, phrases: Iterable[str]) -> Iterator[str]:
-        """Return the folded phrases whose first word the page contains."""
-        for phrase in phrases:
-            first = WORD.search(phrase)
-            if first is None or first[0] in self._words or UNSPACED.search(phrase):
-                yield phrase
-
-    @cached_property
-    def _words(self) -> frozenset[str]:
-        return frozenset(WORD.findall(self.text))
 
     def find_across_lines(self, needle: str) -> list[Span]:
         """Return the places of a long text, of which blocks of the page are parts."""
