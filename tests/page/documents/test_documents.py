@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.page.pages import URL, page_source
-from webdata_nb.page.documents.document_type import detect_document_type
+from webdata_nb.page.documents import detect_document_type
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.scrape.page import ConversionOptions, Scraped, scrape
 

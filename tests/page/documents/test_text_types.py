@@ -6,9 +6,8 @@ import pytest
 
 from tests.page.documents.text_documents import FORMATS, links_of, scrape_text
 from tests.page.pages import page_source, scrape_in_worker
-from webdata_nb.page.documents.csv_table import MAX_CELLS, MAX_ROWS
-from webdata_nb.page.documents.document_type import detect_document_type
-from webdata_nb.page.documents.text import MAX_CODE_CHARACTERS, find_urls
+from webdata_nb.page.documents import detect_document_type
+from webdata_nb.page.documents.text import MAX_CELLS, MAX_CODE_CHARACTERS, MAX_ROWS, find_urls
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.scrape.page import ConversionOptions
 

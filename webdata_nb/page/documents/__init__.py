@@ -5,22 +5,26 @@ This is the door of the package: other packages import its names from here only.
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from webdata_nb.page.charset import decode_text, sniff_charset
 from webdata_nb.page.content.parsed_page import ParsedPage, parse_converted_page
 from webdata_nb.page.documents.converted_document import ConvertedDocument
-from webdata_nb.page.documents.document_type import DocumentType, detect_document_type
+from webdata_nb.page.errors import ScrapeError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from webdata_nb.page.content.page_source import PageSource
+
 
 __all__ = ["ConvertedDocument", "DocumentType", "detect_document_type", "parse_document"]
 
 _TEXT_CONVERTERS: Final[dict[DocumentType, str]] = {
-    "csv": "csv_table.convert_csv",
-    "feed": "feeds.convert_feed",
+    "csv": "text.convert_csv",
+    "feed": "text.convert_feed",
     "json": "text.convert_json",
     "markdown": "markdown.convert_markdown",
     "text": "text.convert_plain_text",
@@ -64,3 +68,305 @@ def parse_document(
         charset = sniff_charset(source.body, source.content_type)
         document = convert(decode_text(source.body, charset), source.final_url)
     return parse_converted_page(source, document.html, charset), document
+
+
+OfficeType: TypeAlias = Literal["docx", "xlsx", "pptx", "odt", "ods", "odp", "epub"]
+
+_ARCHIVE_MAGIC: Final = b"PK\x03\x04"
+_LEGACY_MAGIC: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # OLE compound file
+_RTF_MAGIC: Final = b"{\\rtf"
+_OFFICE_XML: Final = "application/vnd.openxmlformats-officedocument."
+_OPEN_DOCUMENT: Final = "application/vnd.oasis.opendocument."
+_EBOOK: Final = "application/epub+zip"
+_LEGACY_TYPES: Final = frozenset(
+    {"application/msword", "application/vnd.ms-excel", "application/vnd.ms-powerpoint"}
+)
+"""Types of the binary formats. Servers also send them for newer formats, HTML and text."""
+_MEDIA: Final = ("image/", "audio/", "video/", "font/")
+_OPEN_DOCUMENT_TYPES: Final[dict[str, OfficeType]] = {
+    "text": "odt",
+    "spreadsheet": "ods",
+    "presentation": "odp",
+    "graphics": "odp",
+}
+_FOLDERS: Final[dict[str, OfficeType]] = {"word/": "docx", "xl/": "xlsx", "ppt/": "pptx"}
+# Streams of compound files; their names are stored in UTF-16.
+_STREAMS: Final = {
+    "WordDocument": "Word 97-2003 documents (.doc) cannot be read, .docx can",
+    "Workbook": "Excel 97-2003 workbooks (.xls) cannot be read, .xlsx can",
+    "PowerPoint Document": "PowerPoint 97-2003 presentations (.ppt) cannot be read, .pptx can",
+}
+
+DocumentType = Literal["html", "feed", "json", "xml", "text", "markdown", "csv", "pdf"] | OfficeType
+
+_SNIFFED_BYTES = 1024
+_HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/xhtml"})
+_PDF_TYPES = frozenset(
+    {"application/pdf", "application/x-pdf", "application/acrobat", "text/pdf", "text/x-pdf"}
+)
+# Types that only ask for a download, or name what made the page.
+_VAGUE_TYPES = frozenset(
+    {
+        "",
+        "*/*",
+        "text/plain",
+        "unknown/unknown",
+        "binary/octet-stream",
+        "application/binary",
+        "application/download",
+        "application/force-download",
+        "application/octet-stream",
+        "application/octetstream",
+        "application/save",
+        "application/unknown",
+        "application/x-download",
+        "application/x-force-download",
+        "application/x-httpd-php",
+        "application/x-octet-stream",
+        "application/x-unknown",
+        "application/x-unknown-content-type",
+    }
+)
+_FEED_TYPES = frozenset(
+    {
+        "application/rss+xml",
+        "application/atom+xml",
+        "application/rdf+xml",
+        "application/feed+json",
+    }
+)
+# Subtypes of text/* and application/*; a leading "x-" makes no difference.
+_TEXT_SUBTYPES: dict[str, DocumentType] = {
+    "markdown": "markdown",
+    "md": "markdown",
+    "mdx": "markdown",
+    "web-markdown": "markdown",
+    "gfm": "markdown",
+    "rst": "text",
+    "csv": "csv",
+    "comma-separated-values": "csv",
+    "tab-separated-values": "csv",
+    "tsv": "csv",
+}
+# Ends of paths that tell the type of a document without a precise Content-Type. Sphinx publishes
+# its sources with a further ".txt"; llms.txt is Markdown by its definition (llmstxt.org).
+_PATH_ENDS: dict[str, DocumentType] = {
+    "md": "markdown",
+    "mdx": "markdown",
+    "markdown": "markdown",
+    "mdown": "markdown",
+    "mkd": "markdown",
+    "rst": "text",
+    "csv": "csv",
+    "tsv": "csv",
+    "json": "json",
+    "jsonl": "json",
+    "ndjson": "json",
+    "geojson": "json",
+    "webmanifest": "json",
+}
+_LLMS_FILES = ("/llms.txt", "/llms-full.txt")
+_JSON_LINES = frozenset({"x-ndjson", "ndjson", "jsonl", "x-jsonlines"})
+_JSON_FEED = b"jsonfeed.org/version/"
+_FEED_ROOT = re.compile(rb"<(?:rss|feed|rdf:RDF)[\s>]", re.IGNORECASE)
+_HTML_ROOT = re.compile(rb"<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE)
+_HTML_START = re.compile(
+    rb"<(?:!doctype\s+html|html|head|body|title|meta|script|style|h1|div|p|table|a|b|br|ul|font"
+    rb"|iframe|article|section|main|nav|header|!--)[\s>/-]",
+    re.IGNORECASE,
+)
+# "Binary data bytes" of the MIME Sniffing standard: no text contains them.
+_BINARY = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
+_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+
+
+def detect_document_type(source: PageSource) -> DocumentType:
+    """Detect a document type: by the signature of the body, else by the Content-Type.
+
+    Only a type that says nothing leaves the decision to the path and the first bytes.
+
+    Raises
+    ------
+    ScrapeError
+        `kind` is ``unsupported_type``: no supported document; or ``parse``: declared as PDF,
+        but it is none.
+    """
+    declared = (source.content_type or "").partition(";")[0].strip().lower()
+    start = source.body[:_SNIFFED_BYTES]
+    if _is_pdf(start, declared):
+        return "pdf"
+    office_type = _office_type(source.body, declared)
+    if office_type is not None:
+        return office_type
+    if declared in _HTML_TYPES:
+        return "feed" if _FEED_ROOT.match(_without_prolog(start)) else "html"
+    if declared in _VAGUE_TYPES or declared in _LEGACY_TYPES:
+        return _by_content(start, declared, source.final_url)
+    if _HTML_ROOT.match(_without_mark(start).lstrip()):
+        return "html"  # a page in place of the declared document, often one about an error
+    document_type = _by_content_type(declared, start)
+    if document_type is None:
+        raise ScrapeError("unsupported_type", f"pages of type {declared} cannot be read")
+    return document_type
+
+
+def _is_pdf(start: bytes, declared: str) -> bool:
+    """Return whether a body is a PDF file, which some servers send behind other bytes."""
+    if declared in _PDF_TYPES or (declared in _VAGUE_TYPES and declared != "text/plain"):
+        return b"%PDF-" in start
+    # A text may mention the signature, but no text begins with it.
+    return _without_mark(start).lstrip().startswith(b"%PDF-")
+
+
+def _by_content_type(declared: str, start: bytes) -> DocumentType | None:
+    subtype = declared.partition("/")[2]
+    if declared in _PDF_TYPES:
+        raise ScrapeError("parse", "declared as PDF, but it does not begin as one")
+    if declared.startswith(("text/", "application/")):
+        document_type = _TEXT_SUBTYPES.get(subtype.removeprefix("x-"))
+        if document_type is not None:
+            return document_type
+    if declared in _FEED_TYPES:
+        return "feed"
+    if subtype == "json" or subtype.endswith("+json") or subtype in _JSON_LINES:
+        return "feed" if _JSON_FEED in start else "json"
+    if declared.startswith(_MEDIA):
+        return None
+    if subtype == "xml" or subtype.endswith("+xml"):
+        return _xml_type(start)
+    return "text" if declared.startswith("text/") else None
+
+
+def _by_content(start: bytes, declared: str, url: str) -> DocumentType:
+    unmarked = _without_mark(start)
+    text = unmarked.lstrip()
+    if _HTML_ROOT.match(text):
+        return "html"
+    if text.startswith(b"<?xml") or _FEED_ROOT.match(text):
+        return _xml_type(start)
+    by_path = _by_path(url)
+    is_markup = declared != "text/plain" and _HTML_START.match(text) is not None
+    if is_markup and by_path != "markdown":  # which may begin with HTML
+        return "html"
+    if unmarked == start and _BINARY.search(start):
+        raise ScrapeError("unsupported_type", "the body is binary data of no declared type")
+    if by_path is not None:
+        return by_path
+    if declared != "text/plain" and text[:1] in {b"{", b"["}:
+        return "feed" if _JSON_FEED in start else "json"
+    return "text"
+
+
+def _without_mark(start: bytes) -> bytes:
+    """Return the first bytes without a byte order mark."""
+    for mark in _BYTE_ORDER_MARKS:
+        start = start.removeprefix(mark)
+    return start
+
+
+def _by_path(url: str) -> DocumentType | None:
+    """Return the type that the extension of a URL's path suggests."""
+    path = url.partition("#")[0].partition("?")[0].lower()
+    if path.endswith(_LLMS_FILES):
+        return "markdown"
+    _, dot, end = path.removesuffix(".txt").rpartition("/")[2].rpartition(".")
+    return _PATH_ENDS.get(end) if dot else None
+
+
+def _xml_type(start: bytes) -> DocumentType:
+    root = _without_prolog(start)
+    if _HTML_ROOT.match(root):
+        return "html"
+    return "feed" if _FEED_ROOT.match(root) else "xml"
+
+
+def _without_prolog(start: bytes) -> bytes:
+    """Return an XML document from its first element or document type on."""
+    position = 0
+    while (position := start.find(b"<", position)) >= 0:
+        if start.startswith(b"<!--", position):
+            position = max(start.find(b"-->", position), position + 1)
+        elif start.startswith(b"<?", position):
+            position = max(start.find(b"?>", position), position + 1)
+        else:
+            return start[position:]
+    return b""
+
+
+def _office_type(body: bytes, declared: str) -> OfficeType | None:
+    """Detect an office document or e-book; None for any other document.
+
+    The content decides: servers send these documents with many types. `declared` is the media type
+    in lower case.
+
+    Raises
+    ------
+    ScrapeError
+        `kind` is ``unsupported_type``: an office format that cannot be read; or ``parse``: damaged,
+        encrypted, or declared as a document that it is not.
+    """
+    if declared.startswith(_MEDIA):
+        return None
+    if body.startswith(_LEGACY_MAGIC):
+        raise _compound_file_error(body)
+    if body.startswith(_RTF_MAGIC) and not declared.startswith("text/"):
+        raise ScrapeError("unsupported_type", "RTF documents cannot be read")
+    is_declared = declared.startswith((_OFFICE_XML, _OPEN_DOCUMENT, _EBOOK))
+    if not body.startswith(_ARCHIVE_MAGIC):
+        if is_declared:
+            raise ScrapeError("parse", f"declared as {declared}, but it is no ZIP archive")
+        return None
+    return _type_of_archive(body, declared if is_declared else "")
+
+
+def _type_of_archive(body: bytes, declared: str) -> OfficeType | None:
+    # Imported late: most crawls have no archives.
+    from webdata_nb.page.documents.archive import DocumentArchive  # noqa: PLC0415
+
+    archive = DocumentArchive(body)
+    office_type = _by_media_type((archive.read("mimetype") or b"")[:100]) or _by_names(
+        archive.names
+    )
+    if office_type is None and declared:
+        raise ScrapeError("parse", f"declared as {declared}, but the archive has no such document")
+    return office_type
+
+
+def _by_media_type(content: bytes) -> OfficeType | None:
+    """Return the type that the member ``mimetype`` of the archive declares."""
+    media_type = content.decode("ascii", "replace").strip()
+    if media_type == _EBOOK:
+        return "epub"
+    if not media_type.startswith(_OPEN_DOCUMENT):
+        return None
+    kind = media_type.removeprefix(_OPEN_DOCUMENT).partition("-")[0]
+    if kind not in _OPEN_DOCUMENT_TYPES:
+        raise ScrapeError("unsupported_type", f"documents of type {media_type} cannot be read")
+    return _OPEN_DOCUMENT_TYPES[kind]
+
+
+def _by_names(names: Sequence[str]) -> OfficeType | None:
+    if "xl/workbook.bin" in names:
+        message = "binary Excel workbooks (.xlsb) cannot be read, .xlsx can"
+        raise ScrapeError("unsupported_type", message)
+    for folder, office_type in _FOLDERS.items():
+        if any(name.startswith(folder) for name in names):
+            return office_type
+    if "meta-inf/container.xml" in names:
+        return "epub"
+    if "content.xml" in names and "meta-inf/manifest.xml" in names:
+        return "odt"
+    if any(name.endswith(".iwa") for name in names):
+        message = "documents of Pages, Numbers and Keynote cannot be read"
+        raise ScrapeError("unsupported_type", message)
+    return None
+
+
+def _compound_file_error(body: bytes) -> ScrapeError:
+    """Return the error for a compound file: a legacy format, or an encrypted new one."""
+    if "EncryptedPackage".encode("utf-16-le") in body:
+        return ScrapeError("parse", "the document is encrypted with a password")
+    for stream, message in _STREAMS.items():
+        if stream.encode("utf-16-le") in body:
+            return ScrapeError("unsupported_type", message)
+    return ScrapeError("unsupported_type", "OLE compound files cannot be read")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from webdata_nb.page.documents.archive import (
     DocumentArchive,
+    OfficePackage,
     attribute,
     child,
     children,
@@ -27,7 +28,6 @@ from webdata_nb.page.documents.converted_document import (
     write_sheet,
     write_text,
 )
-from webdata_nb.page.documents.open_xml import OfficePackage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

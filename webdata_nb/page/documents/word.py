@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.page.documents.archive import (
     DocumentArchive,
+    OfficePackage,
     attribute,
     child,
     children,
     descendants,
     is_on,
     local_name,
+    math_to_html,
     relationship_id,
     text_below,
     to_int,
@@ -37,7 +39,6 @@ from webdata_nb.page.documents.converted_document import (
     write_table,
     write_text,
 )
-from webdata_nb.page.documents.open_xml import OfficePackage, math_to_html
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
