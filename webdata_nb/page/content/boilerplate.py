@@ -160,7 +160,12 @@ def _holds_code(block: Block) -> bool:
 
 def _is_boilerplate_by_name(block: Block, totals: PageTotals) -> bool:
     traits = block.traits & _boilerplate_traits(totals.kind)
-    if _is_forum_member(block, totals):
+    if (  # the author of a forum message
+        block.traits & MEMBER
+        and (totals.kind == "forum" or totals.comments_are_content)
+        and not block.prose
+        and block.words < _MAX_MEMBER_WORDS
+    ):
         return True
     if not traits or block.has_h1:
         return False
@@ -171,16 +176,6 @@ def _is_boilerplate_by_name(block: Block, totals: PageTotals) -> bool:
         if not traits or totals.kind == "article":
             return False
     return not _is_tab(block, traits, totals) and _is_small(block, traits, totals)
-
-
-def _is_forum_member(block: Block, totals: PageTotals) -> bool:
-    """Return whether a block shows the author of a forum message."""
-    return (
-        bool(block.traits & MEMBER)
-        and (totals.kind == "forum" or totals.comments_are_content)
-        and not block.prose
-        and block.words < _MAX_MEMBER_WORDS
-    )
 
 
 def _boilerplate_traits(kind: PageKind) -> int:
@@ -305,7 +300,9 @@ def trim_teasers(tree: BlockTree, region: Block) -> None:
     for run in _short_texts(tree, region, _MAX_TEASER_WORDS):
         block = run.block
         only_link = run.link_words >= run.words and block.tag in _TEASER_TAGS
-        if only_link and (_is_in_table_row(block) or _has_picture(block)):
+        if only_link and (
+            _is_in_table_row(block) or block.element.select_one("img,picture") is not None
+        ):
             continue
         if only_link or (
             run.link_words and block.tag != "li" and _TEASER.match(run.text) is not None
@@ -319,10 +316,6 @@ def _is_in_table_row(block: Block) -> bool:
     if cell is None or cell.tag not in {"td", "th"} or cell.parent is None:
         return False
     return cell.words < cell.parent.words
-
-
-def _has_picture(block: Block) -> bool:
-    return block.element.select_one("img,picture") is not None
 
 
 def trim_repeats(tree: BlockTree, region: Block) -> None:

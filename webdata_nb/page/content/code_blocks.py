@@ -79,16 +79,14 @@ def _is_block_code(code: Element) -> bool:
     text = code.text
     has_lines = "\n" in text.strip() or code.select_one("br") is not None
     style = _BLOCK_STYLE.search(code.attr("style") or "")
-    if not text.strip() or (style is None and not _is_block_class(code) and not has_lines):
+    if not text.strip() or (
+        style is None and _BLOCK_CLASS.search(code.attr("class") or "") is None and not has_lines
+    ):
         return False
     if style is not None and style[0].startswith("display") and not has_lines:
         return False
     _trim_start(code, keep_indentation=has_lines)
     return True
-
-
-def _is_block_class(code: Element) -> bool:
-    return _BLOCK_CLASS.search(code.attr("class") or "") is not None
 
 
 def _trim_start(code: Element, *, keep_indentation: bool) -> None:
@@ -234,7 +232,7 @@ def _exact_text(block: Element) -> str:
         skipped.update(
             element for element in block.select(_LINE_NUMBERS) if _is_numbers(element.text, text)
         )
-    if skipped or _has_lines(block):
+    if skipped or next(block.iter_elements(_LINES), None) is not None:
         text = text_of_lines(block, skipped)
     if "\n" not in text.strip() and (rows := _separate_rows(block)):
         return "\n".join(row.text for row in rows)
@@ -276,8 +274,9 @@ def text_of_lines(block: Element, skipped: Collection[Element] = ()) -> str:
     while True:
         for node in nodes:
             if type(node) is Text:
-                if ends_line and node.data and not node.data.startswith("\n"):
-                    _end_line(pieces)
+                is_next = ends_line and node.data and not node.data.startswith("\n")
+                if is_next and pieces and not pieces[-1].endswith("\n"):
+                    pieces.append("\n")
                 ends_line = ends_line and not node.data
                 pieces.append(node.data)
             elif type(node) is Element and node not in skipped:
@@ -294,15 +293,6 @@ def text_of_lines(block: Element, skipped: Collection[Element] = ()) -> str:
             if not stack:
                 return "".join(pieces)
             nodes, is_line = stack.pop()
-
-
-def _has_lines(block: Element) -> bool:
-    return next(block.iter_elements(_LINES), None) is not None
-
-
-def _end_line(pieces: list[str]) -> None:
-    if pieces and not pieces[-1].endswith("\n"):
-        pieces.append("\n")
 
 
 def language(block: Element) -> str:
@@ -360,7 +350,14 @@ def _choose_language(label: str, classes: str, is_code: bool) -> str:
     names = [label, *_prefixed(tokens), *_classes_with_marker(tokens)]
     if is_code or not _MARKERS.isdisjoint(token.lower() for token in tokens):
         names += [token for token in tokens if token.lower() in _NAMES]
-    return next((name for name in names if _is_language(name)), "")
+    return next(
+        (
+            name
+            for name in names
+            if name.lower() not in _NO_LANGUAGE and _LANGUAGE.fullmatch(name) is not None
+        ),
+        "",
+    )
 
 
 def _prefixed(tokens: list[str]) -> Iterator[str]:
@@ -376,10 +373,6 @@ def _classes_with_marker(tokens: list[str]) -> list[str]:
     if not any(token.lower() in {"hljs", "sourcecode", "prettyprint", "src"} for token in tokens):
         return []
     return [token for token in tokens if token.lower() not in _HIGHLIGHTED and "-" not in token]
-
-
-def _is_language(name: str) -> bool:
-    return name.lower() not in _NO_LANGUAGE and _LANGUAGE.fullmatch(name) is not None
 
 
 def _has_letters(text: str) -> bool:

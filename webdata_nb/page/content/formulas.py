@@ -183,17 +183,16 @@ def _replace_data(element: Element) -> None:
     is_named = _FORMULA_CLASS.search(classes) is not None or element.tag.startswith("mjx-")
     if not value or value.lower() in _NO_LATEX or (value[0] == "{" and '"' in value):
         return
-    if element.parent is None or not (is_named or "\\" in value) or _holds_text(element):
+    if (
+        element.parent is None
+        or not (is_named or "\\" in value)
+        or element.select_one(_CONTENT) is not None
+    ):
         return
     carrier, display = _carrier(element)
     display = display or _DISPLAY.search(classes) is not None
     if carrier.parent is not None:  # else it was part of another formula
         carrier.replace_with(formula_element(value, display=display))
-
-
-def _holds_text(element: Element) -> bool:
-    """Return whether an element holds blocks, so that it is more than a formula."""
-    return element.select_one(_CONTENT) is not None
 
 
 def _mark_image(image: Element) -> None:
@@ -272,10 +271,16 @@ def mark_formulas_by_class(document: Document) -> None:
 def mark_raw_formulas(document: Document) -> None:
     """Replace LaTeX source in the text of a page that loads a script for formulas."""
     if any(document.select_one(renderer) is not None for renderer in _RENDERERS):
-        dollars = _accepts_dollars(document)
+        dollars = any(
+            _DOLLAR_CONFIGURATION.search(script.text) is not None
+            for script in document.select("script")
+            if "$" in script.text
+        )
         texts = [node for node in document.descendants if type(node) is Text]
         for text in texts:
-            if ("\\" in text.data or "$" in text.data) and _is_prose(text):
+            if ("\\" in text.data or "$" in text.data) and nearest_ancestor(
+                text, _EXCLUDED
+            ) is None:
                 _replace_in_text(text, dollars=dollars)
 
 
@@ -296,19 +301,6 @@ def _replace_named(element: Element) -> None:
         element.replace_with(formula_element(formulas[0].latex, display=formulas[0].display))
     elif formulas:
         _replace_in_text(children[0], dollars=True)
-
-
-def _accepts_dollars(document: Document) -> bool:
-    """Return whether the page configures single dollars as delimiters."""
-    return any(
-        _DOLLAR_CONFIGURATION.search(script.text) is not None
-        for script in document.select("script")
-        if "$" in script.text
-    )
-
-
-def _is_prose(text: Text) -> bool:
-    return nearest_ancestor(text, _EXCLUDED) is None
 
 
 def _replace_in_text(text: Text, *, dollars: bool) -> None:

@@ -106,15 +106,14 @@ def _is_panel(hidden: Element, names: set[str]) -> bool:
 
 
 def _is_menu(hidden: Element) -> bool:
-    if hidden.closest(_NO_PANELS) is not None or traits_of(_name_of(hidden)) & NOT_CONTENT:
+    if (
+        hidden.closest(_NO_PANELS) is not None
+        or traits_of(f"{hidden.attr('class') or ''} {hidden.attr('id') or ''}") & NOT_CONTENT
+    ):
         return True
     length = len("".join(hidden.text.split()))
     links = sum(len("".join(link.text.split())) for link in hidden.select("a[href]"))
     return links > _MAX_PANEL_LINKS * length
-
-
-def _name_of(element: Element) -> str:
-    return f"{element.attr('class') or ''} {element.attr('id') or ''}"
 
 
 _NEVER_CONTENT = word_set(

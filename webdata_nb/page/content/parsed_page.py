@@ -225,14 +225,14 @@ def _find_shadow_roots(root: Element, hosts: set[Element]) -> list[tuple[Element
         host = template.parent
         if (template.attr(_MODE_ATTRIBUTE) or "").lower() not in _MODES:
             continue
-        if isinstance(host, Element) and host not in hosts and _may_host(host):
+        if (
+            isinstance(host, Element)
+            and host not in hosts
+            and (host.tag in _HOST_TAGS or "-" in host.tag)
+        ):
             hosts.add(host)
             shadow_roots.append((template, host))
     return shadow_roots
-
-
-def _may_host(element: Element) -> bool:
-    return element.tag in _HOST_TAGS or "-" in element.tag
 
 
 def _group_by_slot(template: Element, host: Element) -> dict[str, list[Node]]:
@@ -340,15 +340,16 @@ def add_ruby_parentheses(readings: Iterable[Element]) -> bool:
 
     A reading is the ``rt`` of a ``ruby``. Return whether the tree changed.
     """
-    bare = [each for each in readings if each.text.strip() and not _has_parentheses(each.parent)]
+    bare = [
+        each
+        for each in readings
+        if each.text.strip()
+        and not (isinstance(each.parent, Element) and each.parent.select_one("rp") is not None)
+    ]
     for reading in bare:
         reading.insert_before(make_element("rp", [Text("(")]))
         reading.insert_after(make_element("rp", [Text(")")]))
     return bool(bare)
-
-
-def _has_parentheses(ruby: Node | None) -> bool:
-    return isinstance(ruby, Element) and ruby.select_one("rp") is not None
 
 
 def _is_xhtml(body: bytes, content_type: str | None) -> bool:

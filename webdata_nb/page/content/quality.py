@@ -111,8 +111,18 @@ def rate_content(
     is_whole_page = visible is None or content.rung == "page"
     length = max(1, len(text) if is_whole_page else len(content.element.text))
     link_density = min(1.0, link_length / length)
-    score = _score(content, text, words, link_density)
-    coverage = 1.0 if is_whole_page else _ratio(length, visible or 0)
+    pictures = min(
+        1.0, len(content.elements_by_tag.get("img", ())) * _WORDS_PER_PICTURE / max(1, words)
+    )
+    score = _BASE_SCORE + _LINK_DENSITY_WEIGHT * link_density + _PICTURES_WEIGHT * pictures
+    if content.rung in _RUNG_SCORES:
+        score += _RUNG_SCORES[content.rung] + _PROSE_WEIGHT * _prose_share(text)
+    else:
+        score += _NOT_SEARCHED_SCORE
+    if content.is_fallback:
+        score *= _FALLBACK_FACTOR
+    score = round(max(0.0, score) * min(1.0, words / _MIN_WORDS), 3)
+    coverage = 1.0 if is_whole_page else round(min(1.0, length / max(1, visible or 0)), 3)
     reason = _why_empty(page, content, kind)
     if reason is None and visible is not None:
         reason = _why_uncertain(content, score, coverage)
@@ -149,28 +159,10 @@ def _why_uncertain(content: PageContent, score: float, coverage: float) -> str |
     return f"a score below {_LOW_SCORE}" if score < _LOW_SCORE else None
 
 
-def _score(content: PageContent, text: str, words: int, link_density: float) -> float:
-    pictures = min(
-        1.0, len(content.elements_by_tag.get("img", ())) * _WORDS_PER_PICTURE / max(1, words)
-    )
-    score = _BASE_SCORE + _LINK_DENSITY_WEIGHT * link_density + _PICTURES_WEIGHT * pictures
-    if content.rung in _RUNG_SCORES:
-        score += _RUNG_SCORES[content.rung] + _PROSE_WEIGHT * _prose_share(text)
-    else:
-        score += _NOT_SEARCHED_SCORE
-    if content.is_fallback:
-        score *= _FALLBACK_FACTOR
-    return round(max(0.0, score) * min(1.0, words / _MIN_WORDS), 3)
-
-
 def _prose_share(text: str) -> float:
     """Return how close the mean paragraph length is to that of prose, 0 to 1."""
     paragraph = len(text) / (text.count("\n\n") + 1)
     return min(1.0, math.log1p(paragraph) / math.log(_PROSE_PARAGRAPH_LENGTH))
-
-
-def _ratio(part: int, total: int) -> float:
-    return round(min(1.0, part / max(1, total)), 3)
 
 
 _FIRST_BYTES: Final = 1 << 16

@@ -378,13 +378,13 @@ def line_number_cells(rows: Sequence[TableRow]) -> set[Element]:
     number_cells: set[Element] = set()
     for row in rows:
         if len(row.cells) > 1:
-            numbers = [cell for cell in row.cells if _is_line_numbers(cell)]
+            numbers = [
+                cell
+                for cell in row.cells
+                if cell.select_one("pre") is not None and not any(map(str.isalpha, cell.text))
+            ]
             number_cells.update(numbers if len(numbers) < len(row.cells) else ())
     return number_cells
-
-
-def _is_line_numbers(cell: Element) -> bool:
-    return cell.select_one("pre") is not None and not any(map(str.isalpha, cell.text))
 
 
 def _grid(table: Element, rows: list[TableRow]) -> list[list[Element | None]] | None:

@@ -201,7 +201,23 @@ def detect_document_type(source: PageSource) -> DocumentType:
     if declared in _HTML_TYPES:
         return "feed" if _FEED_ROOT.match(_without_prolog(start)) else "html"
     if declared in _VAGUE_TYPES or declared in _LEGACY_TYPES:
-        return _by_content(start, declared, source.final_url)
+        unmarked = _without_mark(start)
+        text = unmarked.lstrip()
+        if _HTML_ROOT.match(text):
+            return "html"
+        if text.startswith(b"<?xml") or _FEED_ROOT.match(text):
+            return _xml_type(start)
+        by_path = _by_path(source.final_url)
+        is_markup = declared != "text/plain" and _HTML_START.match(text) is not None
+        if is_markup and by_path != "markdown":  # which may begin with HTML
+            return "html"
+        if unmarked == start and _BINARY.search(start):
+            raise ScrapeError("unsupported_type", "the body is binary data of no declared type")
+        if by_path is not None:
+            return by_path
+        if declared != "text/plain" and text[:1] in {b"{", b"["}:
+            return "feed" if _JSON_FEED in start else "json"
+        return "text"
     if _HTML_ROOT.match(_without_mark(start).lstrip()):
         return "html"  # a page in place of the declared document, often one about an error
     document_type = _by_content_type(declared, start)
@@ -235,26 +251,6 @@ def _by_content_type(declared: str, start: bytes) -> DocumentType | None:
     if subtype == "xml" or subtype.endswith("+xml"):
         return _xml_type(start)
     return "text" if declared.startswith("text/") else None
-
-
-def _by_content(start: bytes, declared: str, url: str) -> DocumentType:
-    unmarked = _without_mark(start)
-    text = unmarked.lstrip()
-    if _HTML_ROOT.match(text):
-        return "html"
-    if text.startswith(b"<?xml") or _FEED_ROOT.match(text):
-        return _xml_type(start)
-    by_path = _by_path(url)
-    is_markup = declared != "text/plain" and _HTML_START.match(text) is not None
-    if is_markup and by_path != "markdown":  # which may begin with HTML
-        return "html"
-    if unmarked == start and _BINARY.search(start):
-        raise ScrapeError("unsupported_type", "the body is binary data of no declared type")
-    if by_path is not None:
-        return by_path
-    if declared != "text/plain" and text[:1] in {b"{", b"["}:
-        return "feed" if _JSON_FEED in start else "json"
-    return "text"
 
 
 def _without_mark(start: bytes) -> bytes:

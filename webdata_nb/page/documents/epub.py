@@ -57,7 +57,12 @@ def convert_epub(body: bytes) -> ConvertedDocument:
     if package is None:
         raise ScrapeError("parse", "the e-book has no package document")
     parts = list(_spine(package, posixpath.dirname(path)))
-    _refuse_protection(archive, parts)
+    encryption = read_part(archive, "META-INF/encryption.xml")
+    for data in descendants(encryption, "EncryptedData"):
+        algorithm = attribute(child(data, "EncryptionMethod"), "Algorithm") or ""
+        reference = attribute(child(data, "CipherData", "CipherReference"), "URI") or ""
+        if unquote(reference) in parts and algorithm not in _FONT_ALGORITHMS:
+            raise ScrapeError("parse", "the e-book is protected against copying (DRM)")
     pieces: list[str] = []
     characters_left = MAX_CHARACTERS
     for part in parts:
@@ -157,12 +162,3 @@ def _properties(package: XmlElement) -> DocumentProperties:
         created=text_below(child(metadata, "date")),
         modified=next(changed, ""),
     )
-
-
-def _refuse_protection(archive: DocumentArchive, parts: list[str]) -> None:
-    encryption = read_part(archive, "META-INF/encryption.xml")
-    for data in descendants(encryption, "EncryptedData"):
-        algorithm = attribute(child(data, "EncryptionMethod"), "Algorithm") or ""
-        reference = attribute(child(data, "CipherData", "CipherReference"), "URI") or ""
-        if unquote(reference) in parts and algorithm not in _FONT_ALGORITHMS:
-            raise ScrapeError("parse", "the e-book is protected against copying (DRM)")
