@@ -12,11 +12,12 @@ a section after its subject, such as ``sharing-state``, ``related-objects``, ``f
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import deque
 from functools import cache, lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.page.content.parser import (
     HEADINGS,
@@ -69,51 +70,28 @@ def word_set(text: str) -> frozenset[str]:
 MAX_NAME_LENGTH = 300
 """Characters of class and id that are read; longer values are generated."""
 
-_VOCABULARY: Final = {
-    PAGE_CHROME: "navheader navfooter",
-    NAVIGATION: "nav navbar navigation navi menu menubar submenu megamenu topbar breadcrumb"
-    " breadcrumbs crumb crumbs pagination pager paging toc sitenav subnav topnav mainnav jumplinks"
-    " skiplink skip navlinks tablist tabbar",
-    SIDEBAR: "sidebar sidenav sidebars sidebarleft sidebarright leftsidebar rightsidebar aside"
-    " rail",
-    FOOTER: "footer foot colophon copyright legal disclaimer",
-    CONSENT: "cookie cookies consent gdpr onetrust ccpa cookiebot",
-    OVERLAY: "modal popup popover overlay lightbox drawer offcanvas toast tooltip dropdown paywall"
-    " announcement",
-    SHARING: "share sharing sharebar sharer social socials addtoany addthis sharedaddy sharethis"
-    " follow followus shariff teilen compartir partager condividi",
-    RELATED: "related relatedposts recommended recommendation recommendations recirc recirculation"
-    " trending mostread upnext readmore similar outbrain taboola alsolike youmaylike"
-    " relatedlinks relatedarticles relatedcontent recirc readnext leggianche lesenswert saibamais",
-    ADVERTISING: "ad ads advert adverts advertisement advertising adsense adslot sponsor sponsored"
-    " dfp gpt werbung anzeige publicite publicidad pubblicita reklama adslot",
-    PROMOTION: "promo promos promotion",
-    AUTHOR: "authorbox authorbio bio contributor contributors byline author authors vcard",
-    DATELINE: "meta metadata postmeta entrymeta dateline timestamp posted published pubdate"
-    " readtime",
-    TAGS: "tags tagcloud taglist categories keywords taglinks catlinks",
-    COMMENTS: "comments comment commentlist discussion disqus respond livefyre"
-    " kommentar kommentare kommentarmodul commentaires comentarios commenti komentarze reacties",
-    CAPTION: "caption captions credit credits figcaption wpcaption",
-    SIGN_UP: "newsletter subscribe subscription signup login signin register searchform optin form"
-    " mailinglist",
-    UNSEEN: "noprint sronly visuallyhidden screenreader offscreen",
-    ASIDE: "signature sig badge badges flair comparison review reviews reviewsummary usercard"
-    " userinfo postprofile avatar upsell crosssell recentlyviewed financing payments breadcrumbs"
-    " quickview addtocart",
-    MEMBER: "user userdetails usertitle userprofile postprofile postauthor poster member authorpane"
-    " author postmeta",
-    TITLE: "title headline heading",
-    LEAD: "lead lede leadtext intro introduction standfirst subtitle subheadline subhead subheading"
-    " dek deck summary excerpt teaser abstract vorspann chapo chapeau sommario entradilla bajada",
-    CONTENT: "article articlebody content maincontent main entry post story postbody storybody body"
-    " text thread message product description",
-}
-_WORDS: Final = {
-    word: sum(trait for trait, trait_words in _VOCABULARY.items() if word in trait_words.split())
-    for words in _VOCABULARY.values()
-    for word in words.split()
-}
+_WORD_LISTS: Final[dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("boilerplate_words.toml").read_text("utf-8")
+)
+
+
+def _traits_by_word() -> dict[str, int]:
+    """Return the traits of each word in a name; the list has them by the constants above."""
+    traits: dict[str, int] = {}
+    for trait, words in _WORD_LISTS["names"].items():
+        for word in words.split():
+            traits[word] = traits.get(word, 0) | globals()[trait]
+    return traits
+
+
+_WORDS: Final = _traits_by_word()
+
+
+def word_pattern(name: str, form: str) -> re.Pattern[str]:
+    """Compile a list of alternatives in the word lists into one pattern."""
+    return re.compile(form % "|".join(_WORD_LISTS[name]["patterns"]), re.IGNORECASE)
+
+
 NOT_CONTENT: Final = (
     NAVIGATION | SIDEBAR | FOOTER | CONSENT | OVERLAY | SHARING | RELATED | ADVERTISING
 ) | (TAGS | COMMENTS | SIGN_UP | UNSEEN | PROMOTION)
@@ -293,22 +271,7 @@ def _holds_text(section: Element) -> bool:
     return length >= _MIN_TEXT_LENGTH and links <= _MAX_LINK_SHARE * length
 
 
-_ENGLISH: Final = re.compile(
-    r"\W*(?:\d+\s+)?(?:"
-    r"(?:top rated |recent |latest |user |reader |facebook )?"
-    r"(?:comments?|responses?|replies|thoughts?)\b.{0,60}"
-    r"|leave a (?:reply|comment).*|join the conversation.*|(?:post|add) a comment.*"
-    r"|(?:most|top) (?:popular|read|viewed|shared|stories|rated).*|trending.*"
-    r"|popular (?:posts|stories|now).*|recent (?:posts|articles|stories|news|comments)?"
-    r"|breaking news|latest (?:news|stories|articles|posts|from).*|our latest stories"
-    r"|more (?:from|news|stories|in|on|articles|like|posts)\b.*|related(?: \w+){0,3}:?"
-    r"|you (?:may|might) (?:also )?.*like.*|recommended.*|read (?:more|next|also).*"
-    r"|keep reading.*|continue reading.*|what to read next.*|up next.*|top stories.*"
-    r"|share (?:this|on).*|follow us.*|sign up.*|subscribe.*|newsletter.*|about the author.*"
-    r"|sponsored.*|advertisement.*|tags?:?|categor(?:y|ies):?|arquivos|archives?|filed under.*"
-    r"|editor.?s picks?.*|don.t miss.*)",
-    re.IGNORECASE,
-)
+_ENGLISH: Final = word_pattern("english_headings", r"\W*(?:\d+\s+)?(?:%s)")
 _MARKS: Final = " \t:.…!?»›>→-–—|•*#"  # noqa: RUF001 - dashes and arrows around headings
 
 
@@ -329,13 +292,10 @@ def is_trailer_heading(text: str) -> bool:
 @cache
 def _headings_by_first_word() -> tuple[frozenset[str], dict[str, list[str]]]:
     """Return whole headings, and openings, which end where a word ends, by their first words."""
-    import tomllib  # noqa: PLC0415 - pages without such headings do not need it
-
-    data = tomllib.loads(Path(__file__).with_name("trailer_headings.toml").read_text("utf-8"))
     openings: dict[str, list[str]] = {}
-    for opening in dict.fromkeys(chain.from_iterable(data["openings"].values())):
+    for opening in dict.fromkeys(chain.from_iterable(_WORD_LISTS["openings"].values())):
         openings.setdefault(opening.partition(" ")[0], []).append(opening)
-    return frozenset(chain.from_iterable(data["headings"].values())), openings
+    return frozenset(chain.from_iterable(_WORD_LISTS["headings"].values())), openings
 
 
 MAX_BLOCKS: Final = 200_000

@@ -5,7 +5,6 @@ Inside the content, trailing teasers, credits, link lists and labels of controls
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import islice
@@ -36,6 +35,7 @@ from webdata_nb.page.content.block_tree import (
     UNSEEN,
     is_one_of_sections,
     is_trailer_heading,
+    word_pattern,
     word_set,
 )
 from webdata_nb.page.content.parser import HEADINGS
@@ -228,26 +228,8 @@ def _outermost(tree: BlockTree, trait: int) -> Iterator[Block]:
             skip = block.end
 
 
-_TEASER: Final = re.compile(
-    r"\W*(?:related|read (?:more|also|next)|see (?:more|also)|more(?: on| from)?\s*:|also read"
-    r"|watch\s*:|watch now|listen\s*:|recommended|don.t miss|keep reading|continue reading"
-    r"|up next|you (?:may|might) (?:also )?like|sponsored|advertisement"
-    r"|leia|veja (?:mais|tamb)|saiba mais|lire (?:aussi|plus)|lees (?:ook|meer)|lesen sie"
-    r"|mehr zum|leer m|lea tamb|ver m|mehr (?:dazu|lesen|themen|aus)|auch interessant"
-    r"|lesetipp"
-    r"|lies auch|auch lesen|weiterlesen|zum weiterlesen|siehe auch|das könnte|anzeige|à lire|a lire"
-    r"|voir aussi|leggi anche|czytaj|dowiedz się|zobacz|te puede interesar|le puede interesar)\b",
-    re.IGNORECASE,
-)
-_CONTROL_LABEL: Final = re.compile(
-    r"\W*(?:learn more|read more|see (?:more|all)|view (?:more|all|details)"
-    r"|show (?:more|less|all)|shop (?:now|all)|buy now|add to|sign (?:up|in)|log ?in|subscribe"
-    r"|get started|contact us|try (?:it )?(?:for )?free|find out more|load more|next|previous"
-    r"|prev|back|share|reply|report|quote|follow|like|save|print|email|download|filter|sort"
-    r"|clear|reset|apply|close|menu|search|skip|compare|more|less|edit|cancel|submit"
-    r"|advertisement|ad|sponsored|home|all|permalink|link)\b",
-    re.IGNORECASE,
-)
+_TEASER: Final = word_pattern("teasers", r"\W*(?:%s)\b")
+_CONTROL_LABEL: Final = word_pattern("controls", r"\W*(?:%s)\b")
 _TRAILER_TAGS: Final = word_set("h2 h3 h4 h5 h6 strong div span p")
 _MAX_TRAILER_WORDS = 12
 _SENTENCE_ENDS: Final = frozenset(".!?")
