@@ -9,7 +9,7 @@ several pages with it turn out equal to their siblings without it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, NamedTuple
@@ -119,14 +119,14 @@ class PageFingerprint(Struct, frozen=True, array_like=True):
 class LearntPage(Struct, array_like=True):
     """A page that was learnt, and by what the detector finds it again.
 
-    `siblings` are its keys there; an empty URL stands for the page's own.
+    `siblings` has the places of its keys there, among those of `_sibling_keys`.
     """
 
     page: PageFingerprint
-    siblings: list[tuple[str, str]] = []
-    by_path: bool = False
-    by_text: bool = False
-    is_read: bool = False
+    siblings: list[int]
+    by_path: bool
+    by_text: bool
+    is_read: bool
 
 
 class FacetState(Struct, array_like=True):
@@ -213,8 +213,8 @@ class FacetDetector:
 
     def _restore_pages(self, pages: list[LearntPage]) -> None:
         for learnt in pages:
-            page = learnt.page
-            self._siblings.update(((url or page.url, name), page) for url, name in learnt.siblings)
+            page, keys = learnt.page, _sibling_keys(learnt.page.url)
+            self._siblings.update((keys[place], page) for place in learnt.siblings)
             if learnt.by_path:
                 self._append_to_path(_relevant(page.url)[0], page)
             if learnt.by_text:
@@ -222,23 +222,42 @@ class FacetDetector:
             if learnt.is_read:
                 self._pages_read[page.url] = page
 
-    def _learnt_pages(self) -> Iterable[LearntPage]:
-        """Return the pages that are found anywhere, those of one path in their order."""
-        learnt: dict[int, LearntPage] = {}
+    def _learnt_pages(self) -> Iterator[LearntPage]:
+        """Yield each page that is found anywhere, those of one path in their order.
 
-        def entry(page: PageFingerprint) -> LearntPage:
-            return learnt.setdefault(id(page), LearntPage(page))
-
+        A page is described where it is found first, so that nothing is kept for all pages.
+        """
         for same_path in self._pages_by_path.values():
-            for page in same_path:
-                entry(page).by_path = True
-        for (url, name), page in self._siblings.items():
-            entry(page).siblings.append(("" if url == page.url else url, name))
-        for page in self._pages_by_text.values():
-            entry(page).by_text = True
+            yield from map(self._describe, same_path)
         for page in self._pages_read.values():
-            entry(page).is_read = True
-        return learnt.values()
+            if not self._is_by_path(page):
+                yield self._describe(page)
+        for page in self._pages_by_text.values():
+            if not self._is_by_path(page) and self._pages_read.get(page.url) is not page:
+                yield self._describe(page)
+        for key, page in self._siblings.items():
+            if not self._is_by_path(page):
+                learnt = self._describe(page)
+                is_first = _sibling_keys(page.url)[learnt.siblings[0]] == key
+                if is_first and not learnt.is_read and not learnt.by_text:
+                    yield learnt
+
+    def _describe(self, page: PageFingerprint) -> LearntPage:
+        return LearntPage(
+            page,
+            [
+                place
+                for place, key in enumerate(_sibling_keys(page.url))
+                if self._siblings.get(key) is page
+            ],
+            by_path=self._is_by_path(page),
+            by_text=self._pages_by_text.get(page.sketch) is page,
+            is_read=self._pages_read.get(page.url) is page,
+        )
+
+    def _is_by_path(self, page: PageFingerprint) -> bool:
+        same_path = self._pages_by_path.get(page.url.partition("?")[0], ())
+        return any(each is page for each in same_path)
 
     def classify(self, url: str) -> UrlVariant | Undecided | None:
         """Classify a URL; None means a page of its own, which then represents its variants."""
@@ -295,13 +314,11 @@ class FacetDetector:
         Returns the outcome and the detail for the receipt when the page equals an earlier one,
         None when it is a page of its own.
         """
-        path, parameters = _relevant(page.url)
-        for parameter in parameters:
-            base = normalized_url(
-                path, [sibling for sibling in parameters if sibling is not parameter]
-            )
-            self._compare_with_sibling(path, parameter.name, base, page)
-        self._siblings.setdefault((normalized_url(path, parameters), ""), page)
+        path = page.url.partition("?")[0]
+        *keys, own_key = _sibling_keys(page.url)
+        for base, name in keys:
+            self._compare_with_sibling(path, name, base, page)
+        self._siblings.setdefault(own_key, page)
         if (canonical := self._canonical_page(path, page)) is not None:
             return "canonical", canonical.url
         if (duplicate := self._duplicate_page(path, page)) is not None:
@@ -398,6 +415,18 @@ def _relevant(url: str) -> tuple[str, list[QueryParameter]]:
     """Return a URL up to its query, and its parameters except those for tracking."""
     path, parameters = split_query(url)
     return path, [parameter for parameter in parameters if not _is_tracking(parameter)]
+
+
+def _sibling_keys(url: str) -> list[tuple[str, str]]:
+    """Return by what siblings of a page are found: its URL without each name, and with all."""
+    if "?" not in url:
+        return [(url, "")]
+    path, parameters = _relevant(url)
+    keys = [
+        (normalized_url(path, [other for other in parameters if other is not each]), each.name)
+        for each in parameters
+    ]
+    return [*keys, (normalized_url(path, parameters), "")]
 
 
 def _without_tracking(url: str) -> str | None:
