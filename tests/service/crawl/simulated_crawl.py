@@ -14,7 +14,7 @@ from webdata_nb.service.crawl.checkpoint import StateReader
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
-from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, SettledTarget
+from webdata_nb.service.crawl.plan import CommittedTarget, CrawlLimits, CrawlPlan
 from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.runtime.steps import run_to_completion
 
@@ -39,9 +39,9 @@ class SimulatedCrawl:
     scores: list[float | None] = field(default_factory=list)
     states: list[bytes] = field(default_factory=list)
 
-    def record(self, settled: list[SettledTarget]) -> None:
-        """Record settled targets."""
-        for each in settled:
+    def record(self, committed: list[CommittedTarget]) -> None:
+        """Record committed targets."""
+        for each in committed:
             if each.position is not None:
                 assert each.position == len(self.rows)
                 self.rows.append(each.target.url)
@@ -101,12 +101,12 @@ def simulate_crawl(
         target = in_flight.pop(rng.randrange(len(in_flight)))
         url, known = (stored or {}).get(target.ordinal, ("", NOT_FOUND))
         if url == target.url:
-            done.record(plan.settle(target.ordinal, known))
+            done.record(plan.commit(target.ordinal, known))
             continue
         done.fetched.append(target.url)
         result = read(target.url)
         result = result if result.final_url else replace(result, final_url=target.url)
-        done.record(plan.settle(target.ordinal, result))
-    done.record([SettledTarget(CrawlTarget(-1, "", 0), None, tuple(plan.leftovers()))])
+        done.record(plan.commit(target.ordinal, result))
+    done.record([CommittedTarget(CrawlTarget(-1, "", 0), None, tuple(plan.leftovers()))])
     done.low_confidence = dict(plan.low_confidence)
     return done

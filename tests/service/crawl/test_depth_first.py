@@ -154,7 +154,7 @@ def test_upcoming_urls_are_in_order_and_within_budget(most: int) -> None:
     )
     links = [f"/{n}" for n in range(9)]
     assert plan.next_target() is not None
-    plan.settle(0, replace(page(links), final_url=BASE + "/"))
+    plan.commit(0, replace(page(links), final_url=BASE + "/"))
     named = [BASE + link for link in links]
     assert [each.url for each in plan.upcoming(most)] == named[: min(most, 3)]
     plan.next_target()

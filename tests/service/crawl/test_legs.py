@@ -246,5 +246,5 @@ def test_state_is_refused_while_pages_are_in_flight() -> None:
     assert target is not None
     with pytest.raises(RuntimeError, match="in flight"):
         run_to_completion(plan.encode_state())
-    plan.settle(0, site[target.url])
+    plan.commit(0, site[target.url])
     assert run_to_completion(plan.encode_state())

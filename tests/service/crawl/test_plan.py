@@ -85,11 +85,11 @@ def crawl(
         done.most_in_flight = max(done.most_in_flight, len(in_flight))
         target = in_flight.pop(rng.randrange(len(in_flight)))
         result = _fetch(site, target, done, stored or {})
-        for settled in plan.settle(target.ordinal, result):
-            if settled.position is not None:
-                assert settled.position == len(done.rows)
-                done.rows.append(settled.target.url.removeprefix(BASE))
-            done.receipt |= {one.url.removeprefix(BASE): one.outcome for one in settled.outcomes}
+        for committed in plan.commit(target.ordinal, result):
+            if committed.position is not None:
+                assert committed.position == len(done.rows)
+                done.rows.append(committed.target.url.removeprefix(BASE))
+            done.receipt |= {one.url.removeprefix(BASE): one.outcome for one in committed.outcomes}
     done.receipt |= {one.url.removeprefix(BASE): one.outcome for one in plan.leftovers()}
     return done
 

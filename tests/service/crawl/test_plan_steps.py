@@ -1,4 +1,4 @@
-"""Settling a page in steps has the same result as settling it at once."""
+"""Committing a result in steps does the same as committing it at once."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def page(mark: str, count: int) -> CrawlResult:
 def test_no_target_is_popped_between_steps(frontier: Callable[[], Frontier], facets: bool) -> None:
     stepped, whole = plan(frontier, facets=facets), plan(frontier, facets=facets)
     assert stepped.next_target() == whole.next_target()
-    steps = stepped.settle_in_steps(0, page("", MANY))
+    steps = stepped.commit_in_steps(0, page("", MANY))
     count = 0
     with suppress(StopIteration):
         while True:
@@ -52,20 +52,20 @@ def test_no_target_is_popped_between_steps(frontier: Callable[[], Frontier], fac
             assert stepped.next_target() is None
             assert not stepped.is_over
     assert count >= MANY / URLS_PER_STEP
-    whole.settle(0, page("", MANY))
+    whole.commit(0, page("", MANY))
     for _ in range(8):
         assert stepped.next_target() == whole.next_target()
     assert list(stepped.leftovers()) == list(whole.leftovers())
 
 
-def test_result_received_between_steps_is_settled_in_order() -> None:
+def test_result_received_between_steps_is_committed_in_order() -> None:
     stepped = plan(BreadthFirst)
     stepped.next_target()
-    stepped.settle(0, page("", 4))
+    stepped.commit(0, page("", 4))
     targets = [stepped.next_target() for _ in range(4)]
     assert all(targets)
-    steps = stepped.settle_in_steps(1, page("a", MANY))
+    steps = stepped.commit_in_steps(1, page("a", MANY))
     next(steps)
-    assert stepped.settle(2, page("b", 3)) == []
-    settled = run_to_completion(steps)
-    assert [(each.target.ordinal, each.position) for each in settled] == [(1, 1), (2, 2)]
+    assert stepped.commit(2, page("b", 3)) == []
+    committed = run_to_completion(steps)
+    assert [(each.target.ordinal, each.position) for each in committed] == [(1, 1), (2, 2)]

@@ -468,7 +468,7 @@ class Crawl:
                 await self._start.check(result, outcome)
         if self._start.is_target(target):
             self._plan.set_seeds(await self._start.read_seeds(result.final_url))
-        settled = await run_cooperatively(self._plan.settle_in_steps(target.ordinal, result))
+        committed = await run_cooperatively(self._plan.commit_in_steps(target.ordinal, result))
         self._wake_workers()
-        await self._results.commit(settled, entry, self._start.pop_unsaved())
+        await self._results.commit(committed, entry, self._start.pop_unsaved())
         self._downloader.release(target)

@@ -92,7 +92,7 @@ class TargetOutcome(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SettledTarget:
+class CommittedTarget:
     """A target whose result took effect.
 
     `position` is that of its row, None where it has no row. `outcomes` are the URLs whose place in
@@ -138,7 +138,7 @@ class CrawlPlan:
         Detects variants of pages; None where variants are fetched.
     """
 
-    # Whether nothing else is fetched until the start page is settled: it determines the scope.
+    # Whether nothing else is fetched until the start page is committed: it determines the scope.
     _waits_for_start = True
 
     def __init__(
@@ -164,13 +164,13 @@ class CrawlPlan:
         )
         # The current round: popped, but not yet returned by `next_target`.
         self._round: deque[CrawlTarget] = deque()
-        # Popped, and not yet settled; and the results of some of them.
+        # Popped, and not yet committed; and the results of some of them.
         self._outstanding: dict[int, CrawlTarget] = {}
         self._results: dict[int, CrawlResult] = {}
         self._next_ordinal = 0
-        self._next_to_settle = 0
-        self._is_settling = False
-        # Requests of all results received, settled or not.
+        self._next_to_commit = 0
+        self._is_committing = False
+        # Requests of all results received, committed or not.
         self._requests = 0
         # Results of URLs that the index of an archive rejected.
         self._not_indexed = 0
@@ -203,7 +203,7 @@ class CrawlPlan:
     @property
     def is_over(self) -> bool:
         """Whether nothing is in flight and nothing more may be fetched, in this leg at least."""
-        return not self._is_settling and not self._outstanding and not self._may_pop()
+        return not self._is_committing and not self._outstanding and not self._may_pop()
 
     @property
     def is_leg_over(self) -> bool:
@@ -248,7 +248,7 @@ class CrawlPlan:
         state = reader.state(PlanState)
         while len(self._frontier):  # what the constructor added
             self._frontier.pop()
-        self._next_ordinal = self._next_to_settle = state.next_ordinal
+        self._next_ordinal = self._next_to_commit = state.next_ordinal
         self._requests, self.rows = state.requests, state.rows
         self._not_indexed, self.low_confidence = state.not_indexed, Counter(state.low_confidence)
         yield from reader.unpack(state.url_by_content, tuple[int, str], self._url_by_content.update)
@@ -256,12 +256,12 @@ class CrawlPlan:
         yield from self._frontier.restore(reader, state.frontier)
 
     def set_seeds(self, urls: Iterable[str]) -> None:
-        """Set pages to add behind the start page's links; called before the start page settles."""
+        """Set pages to add behind the start page's links; called before its result is committed."""
         self._seeds = tuple(urls)
 
     def next_target(self) -> CrawlTarget | None:
         """Reserve budget for the next URL; None when no URL may be fetched at present."""
-        if not self._round and not self._is_settling:
+        if not self._round and not self._is_committing:
             self._pop_round()
         return self._round.popleft() if self._round else None
 
@@ -272,35 +272,37 @@ class CrawlPlan:
         pages_left = self._requests_left() // MAX_REQUESTS_PER_PAGE
         return islice(self._frontier, max(0, min(limit, rows_left, pages_left)))
 
-    def settle(self, ordinal: int, result: CrawlResult) -> list[SettledTarget]:
-        """Receive a result; return the targets that are settled now, in order."""
-        return run_to_completion(self.settle_in_steps(ordinal, result))
+    def commit(self, ordinal: int, result: CrawlResult) -> list[CommittedTarget]:
+        """Receive a result; return the targets that are committed now, in order."""
+        return run_to_completion(self.commit_in_steps(ordinal, result))
 
-    def settle_in_steps(self, ordinal: int, result: CrawlResult) -> Steps[list[SettledTarget]]:
+    def commit_in_steps(self, ordinal: int, result: CrawlResult) -> Steps[list[CommittedTarget]]:
         """Do the same in steps, for pages with many links.
 
-        No URL is popped until the last step. A result that is received meanwhile is settled by
+        No URL is popped until the last step. A result that is received meanwhile is committed by
         the call in progress.
         """
         self._results[ordinal] = result
         self._requests += self._requests_of(self._outstanding[ordinal], result)
         self._not_indexed += result.kind == "not_archived" and not result.was_requested
-        settled: list[SettledTarget] = []
-        if self._is_settling:
-            return settled
-        self._is_settling = True
+        committed: list[CommittedTarget] = []
+        if self._is_committing:
+            return committed
+        self._is_committing = True
         try:
-            while self._next_to_settle in self._results:
-                target = self._outstanding.pop(self._next_to_settle)
-                result = self._results.pop(self._next_to_settle)
-                settled.append((yield from self._settle_target(target, result)))
-                self._next_to_settle += 1
-            if settled and not self._outstanding and not len(self._frontier):
+            while self._next_to_commit in self._results:
+                target = self._outstanding.pop(self._next_to_commit)
+                result = self._results.pop(self._next_to_commit)
+                committed.append((yield from self._commit_target(target, result)))
+                self._next_to_commit += 1
+            if committed and not self._outstanding and not len(self._frontier):
                 outcomes = yield from self._release_undecided()
-                settled[-1] = replace(settled[-1], outcomes=(*settled[-1].outcomes, *outcomes))
+                committed[-1] = replace(
+                    committed[-1], outcomes=(*committed[-1].outcomes, *outcomes)
+                )
         finally:
-            self._is_settling = False
-        return settled
+            self._is_committing = False
+        return committed
 
     def leftovers(self) -> Iterator[UrlOutcome]:
         """Account for the URLs that the crawl discovered and did not fetch."""
@@ -314,7 +316,7 @@ class CrawlPlan:
     def _pop_round(self) -> None:
         """Pop as many URLs as can be chosen without further results.
 
-        A round is popped at once, and only when the previous one is settled, so that its members
+        A round is popped at once, and only when the previous one is committed, so that its members
         do not depend on the concurrency.
         """
         round_size = self._frontier.round_size
@@ -376,7 +378,7 @@ class CrawlPlan:
 
     # Results
 
-    def _settle_target(self, target: CrawlTarget, result: CrawlResult) -> Steps[SettledTarget]:
+    def _commit_target(self, target: CrawlTarget, result: CrawlResult) -> Steps[CommittedTarget]:
         outcome, discovered = yield from self._take_effect(target, result)
         position = None
         if outcome.is_row:
@@ -384,7 +386,7 @@ class CrawlPlan:
             if result.low_confidence:
                 self.low_confidence[result.low_confidence] += 1
         own = UrlOutcome(target.url, outcome.outcome, outcome.detail)
-        return SettledTarget(target, position, (own, *discovered))
+        return CommittedTarget(target, position, (own, *discovered))
 
     def _take_effect(
         self, target: CrawlTarget, result: CrawlResult

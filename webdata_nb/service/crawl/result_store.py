@@ -29,7 +29,7 @@ from webdata_nb.service.crawl.page_result import (
     unchanged_result,
     with_distance,
 )
-from webdata_nb.service.crawl.plan import CrawlPlan, SettledTarget
+from webdata_nb.service.crawl.plan import CommittedTarget, CrawlPlan
 from webdata_nb.service.crawl.scope import OUT_OF_SCOPE
 from webdata_nb.service.crawl.sitemaps import SitemapSeeds
 from webdata_nb.service.crawl.visit_record import VisitRecord, facts_of_unchanged, facts_of_visit
@@ -214,7 +214,7 @@ class ResultStore:
 
     async def commit(
         self,
-        settled: Sequence[SettledTarget],
+        committed: Sequence[CommittedTarget],
         entry: JournalEntry | None,
         seeds: SitemapSeeds | None,
     ) -> None:
@@ -223,9 +223,9 @@ class ResultStore:
         `seeds` are those of the start page, which are stored with it or not at all.
         """
         published = tuple(
-            (page.target.ordinal, page.position) for page in settled if page.position is not None
+            (page.target.ordinal, page.position) for page in committed if page.position is not None
         )
-        outcomes = [each for page in settled for each in page.outcomes if self._is_final(each)]
+        outcomes = [each for page in committed for each in page.outcomes if self._is_final(each)]
         pinned_files = [*self._access.pop_unsaved()]
         if seeds is not None:
             outcomes += seeds.problems
