@@ -15,7 +15,7 @@ import ssl
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial, singledispatch
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, cast
@@ -205,7 +205,6 @@ class SigningMiddleware:
         return await handler(request)
 
 
-@singledispatch
 def to_fetch_error(exc: Exception, host: str) -> FetchError:
     """Convert an exception of aiohttp.
 
@@ -216,61 +215,40 @@ def to_fetch_error(exc: Exception, host: str) -> FetchError:
     host : str
         The host, for the message.
     """
-    return FetchError("protocol", f"The answer of {host} could not be read ({_short_text(exc)}).")
-
-
-@to_fetch_error.register
-def _(exc: aiohttp.ClientConnectorCertificateError, host: str) -> FetchError:
-    cause = exc.certificate_error
-    reason = getattr(cause, "verify_message", "") or _short_text(cause)
-    return FetchError("tls", f"The certificate of {host} is not trusted ({reason}).")
-
-
-@to_fetch_error.register
-def _(exc: aiohttp.ClientConnectorSSLError, host: str) -> FetchError:
-    return FetchError("tls", f"No secure connection to {host} ({_system_reason(exc.os_error)}).")
-
-
-@to_fetch_error.register
-def _(exc: aiohttp.ClientConnectorError, host: str) -> FetchError:
-    reason = _system_reason(exc.os_error)
-    return FetchError("connect", f"{host} could not be reached ({reason}).")
-
-
-@to_fetch_error.register
-def _(exc: aiohttp.ClientProxyConnectionError, _host: str) -> FetchError:
-    reason = _system_reason(exc.os_error)
-    return FetchError("connect", f"The proxy could not be reached ({reason}).")
-
-
-@to_fetch_error.register
-def _(exc: aiohttp.ClientHttpProxyError, host: str) -> FetchError:
-    return FetchError("connect", f"The proxy gave no way to {host} (status {exc.status}).")
-
-
-@to_fetch_error.register
-def _(exc: aiohttp.ClientResponseError, host: str) -> FetchError:
-    # After the first colon the parser quotes the response.
-    reason = exc.message.partition(":")[0][:120]
-    return FetchError("protocol", f"{host} sent something that is not valid HTTP ({reason}).")
-
-
-@to_fetch_error.register
-def _(exc: aiohttp.InvalidURL, _host: str) -> FetchError:
-    return FetchError("bad_url", f"The URL {str(exc.url)[:200]!r} cannot be requested.")
-
-
-@to_fetch_error.register(aiohttp.ServerTimeoutError)
-@to_fetch_error.register(TimeoutError)
-def _(_exc: Exception, host: str) -> FetchError:
-    return FetchError("timeout", f"{host} did not answer in time.")
-
-
-@to_fetch_error.register(aiohttp.ClientPayloadError)
-@to_fetch_error.register(aiohttp.ClientConnectionError)
-@to_fetch_error.register(OSError)
-def _(_exc: Exception, host: str) -> FetchError:
-    return FetchError("reset", f"{host} closed the connection before its answer was complete.")
+    # Derived classes come before their bases.
+    match exc:
+        case aiohttp.ClientConnectorCertificateError():
+            cause = exc.certificate_error
+            reason = getattr(cause, "verify_message", "") or _short_text(cause)
+            return FetchError("tls", f"The certificate of {host} is not trusted ({reason}).")
+        case aiohttp.ClientConnectorSSLError():
+            reason = _system_reason(exc.os_error)
+            return FetchError("tls", f"No secure connection to {host} ({reason}).")
+        case aiohttp.ClientProxyConnectionError():
+            reason = _system_reason(exc.os_error)
+            return FetchError("connect", f"The proxy could not be reached ({reason}).")
+        case aiohttp.ClientConnectorError():
+            reason = _system_reason(exc.os_error)
+            return FetchError("connect", f"{host} could not be reached ({reason}).")
+        case aiohttp.ClientHttpProxyError():
+            return FetchError("connect", f"The proxy gave no way to {host} (status {exc.status}).")
+        case aiohttp.ClientResponseError():
+            # After the first colon the parser quotes the response.
+            reason = exc.message.partition(":")[0][:120]
+            return FetchError(
+                "protocol", f"{host} sent something that is not valid HTTP ({reason})."
+            )
+        case aiohttp.InvalidURL():
+            return FetchError("bad_url", f"The URL {str(exc.url)[:200]!r} cannot be requested.")
+        case TimeoutError():
+            return FetchError("timeout", f"{host} did not answer in time.")
+        case aiohttp.ClientPayloadError() | aiohttp.ClientConnectionError() | OSError():
+            return FetchError(
+                "reset", f"{host} closed the connection before its answer was complete."
+            )
+        case _:
+            reason = _short_text(exc)
+            return FetchError("protocol", f"The answer of {host} could not be read ({reason}).")
 
 
 def _system_reason(exc: OSError) -> str:
