@@ -20,7 +20,6 @@ from webdata_nb.contract.events import Profile
 from webdata_nb.page.errors import ApplicationError
 from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.api_keys import key_hash
-from webdata_nb.service.blobs.store import BlobStore
 from webdata_nb.service.creatives.enrich import FileStore
 from webdata_nb.service.creatives.listing import CreativesListing, CursorSealer, SourceFactory
 from webdata_nb.service.creatives.ocr import OcrPool
@@ -64,7 +63,6 @@ from webdata_nb.service.store.indexing import Indexer
 from webdata_nb.service.store.records import JobSnapshot
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex, origin_of
-from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.webhooks.delivery import Deliverer, Sender, Webhooks, webhook_policy
 from webdata_nb.service.work.job_processor import JobProcessor, open_job_processor
 from webdata_nb.service.work.membership import Membership
@@ -140,13 +138,19 @@ async def service(
             settings.webhook_pages,
             deliverer.wake,
         )
+        if settings.store is None:
+            sealer = CursorSealer.load_or_create(settings.data_dir)
+        else:  # another process may continue a listing
+            sealer = CursorSealer.derive(settings.secret_keys[0])
         state = AppState(
             store=store,
             engines=jobs.engines,
             runner=jobs.runner,
             events=jobs.events,
             webhooks=webhooks,
-            creatives=_creatives(settings, jobs.throttle, jobs.blobs),
+            creatives=CreativesListing(
+                SourceFactory(jobs.throttle), sealer, FileStore(jobs.blobs), OcrPool()
+            ),
             sessions=LeasedSessions(lifetime, settings.providers.creatives),
             retry=jobs.retry,
             retention=settings.retention,
@@ -202,16 +206,6 @@ async def _remove_site(index: TextIndex, indexer: Indexer, url: str) -> int:
     """Remove the user's pages of a URL's site from the local search."""
     await indexer.catch_up(LOCAL_ACCOUNT)  # what is indexed later would be found again
     return await index.remove_site(LOCAL_ACCOUNT, origin_of(canonical_url(url)))
-
-
-def _creatives(
-    settings: ServiceSettings, throttle: HostThrottle, blobs: BlobStore
-) -> CreativesListing:
-    if settings.store is None:
-        sealer = CursorSealer.load_or_create(settings.data_dir)
-    else:  # another process may continue a listing
-        sealer = CursorSealer.derive(settings.secret_keys[0])
-    return CreativesListing(SourceFactory(throttle), sealer, FileStore(blobs), OcrPool())
 
 
 def _running_service(

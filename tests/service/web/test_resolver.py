@@ -169,7 +169,7 @@ async def test_close_cancels_lookups(names: Names) -> None:
 async def test_cache_is_bounded(
     names: Names, resolver: Resolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resolver_module, "_MAX_CACHED", 2)
+    monkeypatch.setattr(resolver._cache, "most", 2)
     for name in ("one", "two", "three"):
         names.known[name] = ["93.184.215.14"]
         await resolver.addresses(name, 80)

@@ -64,6 +64,7 @@ from webdata_nb.service.archives.web_archives import (
 )
 from webdata_nb.service.errors import JobFailure, NotIndexed, SourceError
 from webdata_nb.service.observability.operations import waiting_for
+from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.runtime.work_threads import (
     StopCheck,
     StoppableFile,
@@ -688,7 +689,7 @@ class DatedCaptures:
     start_url: str
     lists: CaptureLists = field(default_factory=CaptureLists)
     pin: Callable[[bytes], Awaitable[None]] | None = None
-    _lookups: dict[str, int] = field(default_factory=dict)
+    _lookups: BoundedDict[str, int] = field(default_factory=lambda: BoundedDict(_MAX_LOOKUPS))
     # Why the archive shows no captures, by host.
     _excluded: dict[str, str] = field(default_factory=dict)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -767,8 +768,6 @@ class DatedCaptures:
             return True
         count = self._lookups.get(host, 0) + 1
         self._lookups[host] = count
-        if len(self._lookups) > _MAX_LOOKUPS:
-            del self._lookups[next(iter(self._lookups))]
         return count > _SINGLE_LOOKUPS
 
     async def _list_host(self, host: str, url: str) -> None:

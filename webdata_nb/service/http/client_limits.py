@@ -69,6 +69,15 @@ def address_of(host: str) -> str:
     return str(IPv6Network((address, _IPV6_PREFIX), strict=False))
 
 
+def concurrency_headers(limit: int, active: int, *, retry_after_s: int = 1) -> dict[str, str]:
+    """Return the headers of a 429: how many requests or jobs are allowed and active at once."""
+    return {
+        "Retry-After": str(retry_after_s),
+        "X-Concurrency-Limit": str(limit),
+        "X-Concurrency-Active": str(active),
+    }
+
+
 class TooManyRequests(Exception):
     """A client has reached its number of active requests."""
 

@@ -15,8 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
@@ -32,6 +33,7 @@ from webdata_nb.service.http.client_limits import (
     RequestCounter,
     TooManyRequests,
     address_of,
+    concurrency_headers,
 )
 from webdata_nb.service.observability.logs import EventThrottle
 
@@ -52,26 +54,29 @@ RETRY_AFTER_S: Final = 1
 _ALWAYS_ANSWERED: Final = frozenset({HEALTH, READY})
 
 
-def _raw_reply(status: HTTPStatus, detail: str, extra: str = "", **fields: str) -> bytes:
-    body = orjson.dumps({"detail": detail, **fields})
+def _raw_reply(
+    status: HTTPStatus, body: Mapping[str, str], headers: Mapping[str, str] = MappingProxyType({})
+) -> bytes:
+    content = orjson.dumps(dict(body))
+    lines = (f"{name}: {value}\r\n" for name, value in headers.items())
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n{extra}Connection: close\r\n\r\n"
+        f"Content-Length: {len(content)}\r\n{''.join(lines)}Connection: close\r\n\r\n"
     )
-    return head.encode("ascii") + body
+    return head.encode("ascii") + content
 
 
 _HEADERS_TIMEOUT: Final = _raw_reply(
-    HTTPStatus.REQUEST_TIMEOUT, f"the request's headers took longer than {HEADERS_TIMEOUT_S:g} s"
+    HTTPStatus.REQUEST_TIMEOUT,
+    {"detail": f"the request's headers took longer than {HEADERS_TIMEOUT_S:g} s"},
 )
 _HEADERS_TOO_LARGE: Final = _raw_reply(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-    f"the request's headers are larger than {MAX_HEADER_BYTES} bytes",
+    {"detail": f"the request's headers are larger than {MAX_HEADER_BYTES} bytes"},
 )
-_RETRY_HEADER: Final = f"Retry-After: {RETRY_AFTER_S}\r\n"
 _TOTAL_LIMIT: Final = "too many connections; close those that are not needed"
 _ADDRESS_LIMIT: Final = "too many connections from this address; close those that are not needed"
-_INVALID_REQUEST: Final = _raw_reply(HTTPStatus.BAD_REQUEST, "not a valid HTTP request")
+_INVALID_REQUEST: Final = _raw_reply(HTTPStatus.BAD_REQUEST, {"detail": "not a valid HTTP request"})
 
 
 class ConnectionLimiter:
@@ -208,7 +213,8 @@ class AdmissionMiddleware:
         reason = self._connections.reserved_reason(peer)
         if reason is not None and scope["path"] not in _ALWAYS_ANSWERED:
             self._connections.refuse(reason)
-            await _refusal(reason, self._connections.limits.per_address)(scope, receive, send)
+            reply = _refusal_response(reason, self._connections.limits.per_address)
+            await reply(scope, receive, send)
             return
         scope.setdefault("state", {})["peer"] = peer
         await self._with_proxy_headers(scope, receive, send if reason is None else _closing(send))
@@ -223,7 +229,7 @@ class AdmissionMiddleware:
                 await self._app(scope, receive, send)
         except TooManyRequests as error:
             self._connections.refuse(_ADDRESS_LIMIT)
-            await _refusal(_ADDRESS_LIMIT, error.limit)(scope, receive, send)
+            await _refusal_response(_ADDRESS_LIMIT, error.limit)(scope, receive, send)
 
 
 def _whole_request(receive: Receive) -> Receive:
@@ -249,28 +255,17 @@ def _whole_request(receive: Receive) -> Receive:
     return receive_whole
 
 
-def _status(reason: str) -> tuple[HTTPStatus, dict[str, str]]:
-    """Return the status of a refusal, and further fields of its body."""
+def _refusal(reason: str, limit: int) -> tuple[HTTPStatus, dict[str, str], dict[str, str]]:
+    """Return the status of a refusal, its body, and its headers."""
     if reason == _ADDRESS_LIMIT:
-        return HTTPStatus.TOO_MANY_REQUESTS, {"code": "rate"}
-    return HTTPStatus.SERVICE_UNAVAILABLE, {}
+        body = {"detail": reason, "code": "rate"}
+        return HTTPStatus.TOO_MANY_REQUESTS, body, concurrency_headers(limit, active=limit)
+    return HTTPStatus.SERVICE_UNAVAILABLE, {"detail": reason}, {"Retry-After": str(RETRY_AFTER_S)}
 
 
-def _refusal(reason: str, limit: int) -> JSONResponse:
-    status, fields = _status(reason)
-    headers = {
-        "Retry-After": str(RETRY_AFTER_S),
-        "Connection": "close",
-        **dict(_limit_headers(status, limit)),
-    }
-    return JSONResponse({"detail": reason, **fields}, status, headers)
-
-
-def _limit_headers(status: HTTPStatus, limit: int) -> Iterable[tuple[str, str]]:
-    """Return the headers of a 429 besides Retry-After."""
-    if status != HTTPStatus.TOO_MANY_REQUESTS:
-        return ()
-    return (("X-Concurrency-Limit", str(limit)), ("X-Concurrency-Active", str(limit)))
+def _refusal_response(reason: str, limit: int) -> JSONResponse:
+    status, body, headers = _refusal(reason, limit)
+    return JSONResponse(body, status, {**headers, "Connection": "close"})
 
 
 def _closing(send: Send) -> Send:
@@ -303,10 +298,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self.peer = (str(host), int(port))
         if (reason := self._limiter.admit(self)) is not None:
             self._limiter.refuse(reason)
-            status, fields = _status(reason)
-            headers = _limit_headers(status, self._limiter.limits.per_address)
-            extra = "".join(f"{name}: {value}\r\n" for name, value in headers)
-            _send_and_close(transport, _raw_reply(status, reason, _RETRY_HEADER + extra, **fields))
+            refusal = _refusal(reason, self._limiter.limits.per_address)
+            _send_and_close(transport, _raw_reply(*refusal))
             return
         self._admitted = True
         super().connection_made(transport)

@@ -37,7 +37,12 @@ from webdata_nb.contract.paths import (
     SIGNATURE_DIRECTORY,
 )
 from webdata_nb.service.errors import STORE_RETRY_S, StoreUnavailable
-from webdata_nb.service.http.client_limits import PER_ACCOUNT, RequestCounter, TooManyRequests
+from webdata_nb.service.http.client_limits import (
+    PER_ACCOUNT,
+    RequestCounter,
+    TooManyRequests,
+    concurrency_headers,
+)
 from webdata_nb.service.observability.logs import CALLER, REQUEST_ID, Caller, EventThrottle
 from webdata_nb.service.observability.metrics import METHODS, OTHER, Metrics
 from webdata_nb.service.runtime.fair_scheduler import SERVICE_ACCOUNT, on_behalf_of
@@ -312,12 +317,9 @@ def _too_many_requests(limit: int) -> JSONResponse:
         f"too many requests at once: {limit} active of {limit} simultaneous ones that an account "
         "may have; close unused event streams"
     )
-    headers = {
-        "Retry-After": "1",
-        "X-Concurrency-Limit": str(limit),
-        "X-Concurrency-Active": str(limit),
-    }
-    return JSONResponse({"detail": detail, "code": "rate"}, 429, headers)
+    return JSONResponse(
+        {"detail": detail, "code": "rate"}, 429, concurrency_headers(limit, active=limit)
+    )
 
 
 def _error_reply(rejection: _Rejection) -> JSONResponse:

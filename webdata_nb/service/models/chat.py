@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import count
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import orjson
@@ -23,6 +23,7 @@ from webdata_nb.pacing.retry_policies import FAILED_MODEL_CALL, MODEL_CALL
 from webdata_nb.page.errors import BadInput, ExtractError, FetchError
 from webdata_nb.page.extract.schema import Loc
 from webdata_nb.service.foreign_services import ErrorKind, ErrorReply, has_error, read_error
+from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.request import FetchedResponse, FetchLimits
@@ -428,8 +429,13 @@ FETCH_LIMITS: Final = FetchLimits(
     wire_bytes=2 * 1024 * 1024, decoded_bytes=4 * 1024 * 1024, redirects=0
 )
 _MAX_STORED: Final = 1000
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
+
+
+def _stored() -> BoundedDict[Any, Any]:
+    """Return a store whose keys callers choose."""
+    return BoundedDict(_MAX_STORED)
+
+
 _UNREACHABLE: Final = ("unreachable", "the provider cannot be reached")
 _FAILURES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -478,10 +484,10 @@ class ModelQueue:
     """
 
     slots: FairSemaphore
-    response_formats: dict[tuple[str, str], ResponseFormat] = field(default_factory=dict)
+    response_formats: BoundedDict[tuple[str, str], ResponseFormat] = field(default_factory=_stored)
     paused_until: float = 0.0
-    account_pauses: dict[str, float] = field(default_factory=dict)
-    refusals: dict[str, tuple[float, str, str]] = field(default_factory=dict)
+    account_pauses: BoundedDict[str, float] = field(default_factory=_stored)
+    refusals: BoundedDict[str, tuple[float, str, str]] = field(default_factory=_stored)
 
     def opens_at(self, account_id: str) -> float:
         """Return when an account may send requests again, on the monotonic clock."""
@@ -493,7 +499,7 @@ class ModelQueue:
             self.paused_until = max(self.paused_until, until)
         else:
             until = max(until, self.account_pauses.get(account_id, 0.0))
-            _store_bounded(self.account_pauses, account_id, until)
+            self.account_pauses[account_id] = until
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,13 +507,11 @@ class ModelQueues:
     """The queues of a process, by `Model.identity`."""
 
     limits: ModelLimits = field(default_factory=ModelLimits)
-    _queues: dict[str, ModelQueue] = field(default_factory=dict)
+    _queues: BoundedDict[str, ModelQueue] = field(default_factory=_stored)
 
     def queue(self, model: Model) -> ModelQueue:
         """Return the queue of a model's provider."""
         if model.identity not in self._queues:
-            while len(self._queues) >= _MAX_STORED:
-                del self._queues[next(iter(self._queues))]
             self._queues[model.identity] = ModelQueue(FairSemaphore(self.limits.max_concurrent))
         return self._queues[model.identity]
 
@@ -559,15 +563,13 @@ class ModelClient:
         if (failure := error_of(reply.status, error)) is not None:
             if failure.kind in _LASTING_ERRORS:
                 until = time.monotonic() + self._limits.refusal_pause_s
-                _store_bounded(
-                    self._queue.refusals, self._model.name, (until, failure.kind, str(failure))
-                )
+                self._queue.refusals[self._model.name] = until, failure.kind, str(failure)
             raise failure
         answer = parse_reply(reply.body)
         if (
             format_changed
         ):  # store a format that works; the failure of another may have had its own reason
-            _store_bounded(self._queue.response_formats, key, response_format)
+            self._queue.response_formats[key] = response_format
         return answer, response_format
 
     async def _send(self, body: bytes) -> FetchedResponse:
@@ -626,11 +628,3 @@ class ModelClient:
                 "rate_limited", "the provider asks for a longer pause than a page may wait"
             )
         await asyncio.sleep(max(0.0, opens_at - now))
-
-
-def _store_bounded(cache: dict[_Key, _Value], key: _Key, value: _Value) -> None:
-    """Store a value, and remove the oldest beyond the bound: callers choose the keys."""
-    cache.pop(key, None)
-    while len(cache) >= _MAX_STORED:
-        del cache[next(iter(cache))]
-    cache[key] = value

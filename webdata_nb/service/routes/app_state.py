@@ -20,6 +20,7 @@ from starlette.requests import Request
 from webdata_nb.contract.local import NO_CREATIVES, Creatives, SessionSettings
 from webdata_nb.service.creatives.listing import CreativesListing
 from webdata_nb.service.local_lifetime import LocalLifetime
+from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.job_context import JobEvents
 from webdata_nb.service.store.records import JobRecord
@@ -121,7 +122,9 @@ class LeasedSessions:
 
     def __init__(self, lifetime: LocalLifetime, creatives: Creatives = NO_CREATIVES) -> None:
         self._lifetime, self._creatives = lifetime, creatives
-        self._contexts: dict[str | None, tuple[SessionSettings, Mapping[str, Any]]] = {}
+        self._contexts = BoundedDict[str | None, tuple[SessionSettings, Mapping[str, Any]]](
+            MAX_CACHED_SESSIONS
+        )
 
     def context_of(self, lease_id: str | None) -> Mapping[str, Any]:
         """Return the settings that a job inherits from its session; empty without a session."""
@@ -131,8 +134,6 @@ class LeasedSessions:
             # Creatives calls are not jobs, and their token must not reach the database.
             context = settings.model_dump(mode="json", exclude_defaults=True, exclude={"creatives"})
             cached = self._contexts[lease_id] = settings, context
-            while len(self._contexts) > MAX_CACHED_SESSIONS:
-                del self._contexts[next(iter(self._contexts))]
         return cached[1]
 
     def creatives_of(self, lease_id: str | None) -> Creatives:

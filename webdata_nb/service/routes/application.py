@@ -40,6 +40,7 @@ from webdata_nb.service.errors import (
     StoreUnavailable,
     UnreadableSecrets,
 )
+from webdata_nb.service.http.client_limits import concurrency_headers
 from webdata_nb.service.http.middleware import SERVICE_UNAVAILABLE, store_unavailable
 from webdata_nb.service.routes import (
     crawl,
@@ -260,17 +261,11 @@ async def on_service_error(request: Request, error: Exception) -> JSONResponse:
 def _headers(error: Exception) -> dict[str, str] | None:
     if isinstance(error, SourceBusy):
         return {"Retry-After": str(math.ceil(error.retry_after_s))}
-    return _limit_headers(error) if isinstance(error, AccountLimitReached) else None
-
-
-def _limit_headers(error: AccountLimitReached) -> dict[str, str]:
-    """Return the headers of a 429; an account without a limit gets its active count plus one."""
-    limit = error.active + 1 if error.limit is None else error.limit
-    return {
-        "Retry-After": str(error.retry_after),
-        "X-Concurrency-Limit": str(limit),
-        "X-Concurrency-Active": str(error.active),
-    }
+    if isinstance(error, AccountLimitReached):
+        # An account without a limit gets its active count plus one.
+        limit = error.active + 1 if error.limit is None else error.limit
+        return concurrency_headers(limit, error.active, retry_after_s=error.retry_after)
+    return None
 
 
 async def on_http_exception(_request: Request, error: Exception) -> JSONResponse:

@@ -233,38 +233,35 @@ async def get_crawl(
     row_range = RowRange((page - 1) * per_page, per_page) if include_data else None
 
     def envelope(snapshot: JobSnapshot) -> dict[str, Any]:
-        return _envelope(snapshot, page, per_page, state.store.now())
+        now = state.store.now()
+        job = snapshot.job
+        completed = job.state is JobStatus.COMPLETED
+        counts = snapshot.receipt.counts
+        warning = outcomes.completion_warning(counts) if completed else ""
+        extensions = {
+            "warning": warning or None,
+            "revalidation": Revalidation.of(counts),
+            "signature_agent": job.outcome.get("signature_agent"),
+            "low_confidence": job.outcome.get("low_confidence", {}),
+        }
+        return {
+            "success": True,
+            "job_id": job.id,
+            "status": job.state.value,
+            "total_pages": job.expected_rows,
+            "completed_pages": job.published,
+            "total_results": job.published,
+            "page": page,
+            "per_page": per_page,
+            "time_taken": seconds_taken(job, now),
+            **job.credit_fields,
+            "error": job.error,
+            "receipt": snapshot.receipt.model_copy(update=extensions).model_dump(),
+        }
 
     return await status_of(
         state, key, "crawl", row_range, examples=limits.RECEIPT_EXAMPLES, envelope=envelope
     )
-
-
-def _envelope(snapshot: JobSnapshot, page: int, per_page: int, now: float) -> dict[str, Any]:
-    job = snapshot.job
-    completed = job.state is JobStatus.COMPLETED
-    counts = snapshot.receipt.counts
-    warning = outcomes.completion_warning(counts) if completed else ""
-    extensions = {
-        "warning": warning or None,
-        "revalidation": Revalidation.of(counts),
-        "signature_agent": job.outcome.get("signature_agent"),
-        "low_confidence": job.outcome.get("low_confidence", {}),
-    }
-    return {
-        "success": True,
-        "job_id": job.id,
-        "status": job.state.value,
-        "total_pages": job.expected_rows,
-        "completed_pages": job.published,
-        "total_results": job.published,
-        "page": page,
-        "per_page": per_page,
-        "time_taken": seconds_taken(job, now),
-        **job.credit_fields,
-        "error": job.error,
-        "receipt": snapshot.receipt.model_copy(update=extensions).model_dump(),
-    }
 
 
 # Clients repeat a call after the Retry-After of its reply.

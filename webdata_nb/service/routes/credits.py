@@ -26,7 +26,6 @@ from webdata_nb.contract.replies import UsageReply, UsedCredits, Weight
 from webdata_nb.service.credits.tariff import CATALOG, Charge
 from webdata_nb.service.observability.logs import CALLER, event
 from webdata_nb.service.routes.routing import AccountId, StateDep, strict_router
-from webdata_nb.service.store.account_records import AccountUsage
 from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.sql.store import Store
 
@@ -51,13 +50,9 @@ async def list_weights() -> Response:
 async def get_usage(state: StateDep, account_id: AccountId) -> Response:
     """Read the credits of the account: available, reserved, and used in this billing period."""
     usage = await state.store.accounts.usage(account_id, now=state.store.now())
-    return Response(_usage_reply(usage).model_dump_json(), media_type="application/json")
-
-
-def _usage_reply(usage: AccountUsage) -> UsageReply:
     terms, balance = usage.account.terms, usage.account.balance
     start, end = usage.period
-    return UsageReply(
+    reply = UsageReply(
         plan=terms.plan,
         monthly=terms.monthly,
         monthly_left=None if terms.monthly is None else balance.monthly_left,
@@ -78,6 +73,7 @@ def _usage_reply(usage: AccountUsage) -> UsageReply:
             for operation in usage.used
         ],
     )
+    return Response(reply.model_dump_json(), media_type="application/json")
 
 
 # A call stays active this long after its timeout; after that its process counts as dead.

@@ -251,15 +251,6 @@ async def retry_job(
         )
     if old.locked:
         raise UnreadableSecrets("no key of this service opens the job's secrets; start it anew")
-    new = await _start_again(state, old, idempotency_key)
-    if old.kind == "crawl":
-        body = {"success": True, "job_id": new.id, "status": "pending"}
-        return JSONResponse({**body, "original_job_id": old.id})
-    body = {"success": True, "message": "Job restarted", "original_job_id": old.id}
-    return JSONResponse({**body, "new_job_id": new.id, "type": "search"})
-
-
-async def _start_again(state: AppState, old: JobRecord, idempotency_key: str | None) -> JobRecord:
     if (pending_error := state.retry.pending_error) is not None:
         raise pending_error
     try:
@@ -278,8 +269,12 @@ async def _start_again(state: AppState, old: JobRecord, idempotency_key: str | N
     )
     state.runner.wake()  # before `accept`, so that the claim shares its transaction
     key = None if idempotency_key is None else idempotency_key_of(idempotency_key, "retry", old.id)
-    job, _ = await state.store.accept(new_job, key=key, now=state.store.now())
-    return job
+    new, _ = await state.store.accept(new_job, key=key, now=state.store.now())
+    if old.kind == "crawl":
+        body = {"success": True, "job_id": new.id, "status": "pending"}
+        return JSONResponse({**body, "original_job_id": old.id})
+    body = {"success": True, "message": "Job restarted", "original_job_id": old.id}
+    return JSONResponse({**body, "new_job_id": new.id, "type": "search"})
 
 
 def _summary(job: JobRecord) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final, TypeVar, cast
+from typing import Final, cast
 
 from webdata_nb.pacing.circuit_breaker import CLOSED, BreakerPolicy, Circuit
 from webdata_nb.pacing.shared_pacing import (
@@ -21,12 +21,11 @@ from webdata_nb.pacing.shared_pacing import (
     SharedPacing,
     Transition,
 )
+from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.search.providers.api import AttemptStatus
 
 _MAX_STATES: Final = 1000
 _FAULTS: Final[frozenset[AttemptStatus]] = frozenset({"timeout", "error"})
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
 _Change = Callable[["ProviderState", float], "ProviderState"]
 
 # Rate limits pass in minutes, a block for automation lasts longer; a refused key will be refused
@@ -85,10 +84,10 @@ class ProviderBreakers:
 
     def __init__(self, pacing: SharedPacing = IN_PROCESS) -> None:
         self._pacing = pacing
-        self._shared: dict[str, ProviderState] = {}
-        self._by_account: dict[tuple[str, str], ProviderState] = {}
+        self._shared = BoundedDict[str, ProviderState](_MAX_STATES)
+        self._by_account = BoundedDict[tuple[str, str], ProviderState](_MAX_STATES)
         # The account whose searches caused all failures in a row; None for several accounts.
-        self._only_account: dict[str, str | None] = {}
+        self._only_account = BoundedDict[str, str | None](_MAX_STATES)
         pacing.subscribe(PROVIDER, self._on_state)
 
     def state(self, identity: str, account_id: str = "", now: float = 0.0) -> ProviderState:
@@ -110,9 +109,9 @@ class ProviderBreakers:
         if status in _FAULTS:
             key = (identity, account_id)
             account_state = self._by_account.get(key, HEALTHY)
-            _put(self._by_account, key, account_state.after(status, now, retry_after_s))
+            self._by_account[key] = account_state.after(status, now, retry_after_s)
             is_only = self._only_account.get(identity, account_id) == account_id
-            _put(self._only_account, identity, account_id if is_only else None)
+            self._only_account[identity] = account_id if is_only else None
             if is_only:
                 self._change(identity, now, lambda state, _: state.with_failure(status))
                 return
@@ -139,17 +138,9 @@ class ProviderBreakers:
         if state == HEALTHY:
             self._shared.pop(identity, None)
         else:
-            _put(self._shared, identity, state)
+            self._shared[identity] = state
 
 
 def _transition(change: _Change) -> Transition:
     """Return a change of a provider's state as one of the state that processes share."""
     return lambda state, now: change(ProviderState.from_shared(state), now).shared
-
-
-def _put(states: dict[_Key, _Value], key: _Key, value: _Value) -> None:
-    """Store a value as the newest, and remove the oldest beyond the bound."""
-    states.pop(key, None)
-    states[key] = value
-    while len(states) > _MAX_STATES:
-        del states[next(iter(states))]

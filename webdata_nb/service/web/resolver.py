@@ -16,6 +16,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.errors import EgressDenied, NameServerTimeout
+from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Resolver(AbstractResolver):
         self._policy = policy
         self._lookup: Lookup = _look_up_in_system if lookup is None else lookup
         self._clock = clock
-        self._cache: dict[str, _LookupResult] = {}
+        self._cache = BoundedDict[str, _LookupResult](_MAX_CACHED)
         self._free = FairSemaphore(_THREADS, spare=_SPARE_THREADS)
         # By account and host: a lookup never waits in the queue of another account.
         self._lookups: dict[tuple[str, str], asyncio.Task[_LookupResult]] = {}
@@ -143,7 +144,10 @@ class Resolver(AbstractResolver):
                 message = f"The lookup of {host!r} did not start within {QUEUE_S:g} s; try later."
                 return _LookupResult(self._clock(), problem=message, timed_out=True)
             try:
-                return self._cached(host) or self._store(host, await self._look_up(host))
+                result = self._cached(host)
+                if result is None:
+                    result = self._cache[host] = await self._look_up(host)
+                return result
             finally:
                 self._free.release()
         finally:
@@ -161,13 +165,6 @@ class Resolver(AbstractResolver):
     def _cached(self, host: str) -> _LookupResult | None:
         result = self._cache.get(host)
         return result if result is not None and self._clock() < result.expires_at else None
-
-    def _store(self, host: str, result: _LookupResult) -> _LookupResult:
-        self._cache.pop(host, None)
-        self._cache[host] = result
-        if len(self._cache) > _MAX_CACHED:
-            del self._cache[next(iter(self._cache))]
-        return result
 
     async def _look_up(self, host: str) -> _LookupResult:
         try:

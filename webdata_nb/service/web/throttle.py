@@ -39,6 +39,7 @@ from webdata_nb.pacing.shared_pacing import (
 )
 from webdata_nb.service.errors import HostPaused
 from webdata_nb.service.observability.operations import waiting_for
+from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.runtime.fair_scheduler import current_account
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class _HostQueue:
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     length: int = 0
     # Server errors in a row, for each account that met them since its own last success.
-    circuits: dict[str, Circuit] = field(default_factory=dict)
+    circuits: BoundedDict[str, Circuit] = field(default_factory=lambda: BoundedDict(_MAX_ACCOUNTS))
     # Up to two accounts that met server errors since the last success of any account.
     failed_accounts: set[str] = field(default_factory=set)
 
@@ -289,9 +290,7 @@ class HostThrottle:
         another account have failed too: one account cannot make a host unavailable for others.
         """
         queue, account, now = self._queue(host), current_account(), self._clock()
-        circuit = queue.circuits.pop(account, CLOSED)
-        if len(queue.circuits) >= _MAX_ACCOUNTS:
-            del queue.circuits[next(iter(queue.circuits))]
+        circuit = queue.circuits.get(account, CLOSED)
         queue.circuits[account] = circuit.after_failure(self._policy.breaker, now)
         if len(queue.failed_accounts) < _ACCOUNTS_OF_OUTAGE:
             queue.failed_accounts.add(account)

@@ -31,6 +31,7 @@ from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.errors import JobFailure, MissingSetting
 from webdata_nb.service.models.extraction import Extractor, ExtractorFactory, model_access
 from webdata_nb.service.pages.page_pipeline import PagePipeline, PageScraper, find_evidence
+from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.runtime.open_contexts import OpenContexts
 from webdata_nb.service.search import engine as search
@@ -219,8 +220,8 @@ class JobEngines:
     archives: Archives = field(default_factory=Archives)
     web_archives: WebArchives = field(default_factory=WebArchives)
     extractor_factory: ExtractorFactory = field(default_factory=ExtractorFactory)
-    _search_tools: dict[tuple[EgressRoute, bytes], search.SearchResources] = field(
-        default_factory=dict, repr=False
+    _search_tools: BoundedDict[tuple[EgressRoute, bytes], search.SearchResources] = field(
+        default_factory=lambda: BoundedDict(_MAX_OPEN_SESSIONS), repr=False
     )
 
     def close(self) -> None:
@@ -306,8 +307,6 @@ class JobEngines:
         key = route, settings
         if (tools := self._search_tools.get(key)) is None:
             tools = self._search_tools[key] = self._open_search_tools(session, route)
-            while len(self._search_tools) > _MAX_OPEN_SESSIONS:
-                del self._search_tools[next(iter(self._search_tools))]
         agent = self.egress.signature_agent
         if extractor is None and tools.signature_agent == agent:
             return tools

@@ -18,6 +18,7 @@ from webdata_nb.pacing.retry_policies import parse_retry_after
 from webdata_nb.pacing.shared_pacing import IN_PROCESS, PROVIDER, SharedPacing
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.foreign_services import QUERY_LIMITS, has_error, read_error
+from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.search.providers.api import (
     AttemptStatus,
@@ -102,13 +103,13 @@ class ProviderQueues:
     """The queues of a process, by `SearchProvider.identity`; `pacing` connects the processes."""
 
     pacing: SharedPacing = IN_PROCESS
-    _queues: dict[str, ProviderQueue] = field(default_factory=dict)
+    _queues: BoundedDict[str, ProviderQueue] = field(
+        default_factory=lambda: BoundedDict(_MAX_QUEUES)
+    )
 
     def queue(self, identity: str, api: SearchApi) -> ProviderQueue:
         """Return a provider's queue."""
         if identity not in self._queues:
-            while len(self._queues) >= _MAX_QUEUES:
-                del self._queues[next(iter(self._queues))]
             limit = api.rate_limit
             self._queues[identity] = ProviderQueue(
                 PacedStarts(PROVIDER + identity, self.pacing),
