@@ -143,21 +143,31 @@ def _raise_or_warn(outcome: JobOutcome, built: pd.DataFrame, options: CallOption
     error = outcome.error()
     if outcome.interrupted:
         set_partial_result(built)
-    elif isinstance(error, JobCancelled) and options.on_cancel == "partial":
         return
-    elif isinstance(error, JobError):
+    if isinstance(error, JobError):
         error.partial = built if len(built) else None
-        raise error
     elif isinstance(error, IncompleteResult):
         error.frame = built
-        if options.on_incomplete == "raise":
-            raise error
+    if (wanted := error_to_raise(error, options)) is not None:
+        raise wanted
+    if error is None and outcome.rows == 0:
+        caller.warn(receipt.empty_result_reason(outcome))
+    elif error is None:
+        warn_of_shortcoming(built.attrs[frame.ATTRS])
+
+
+def error_to_raise(error: WebdataError | None, options: CallOptions) -> WebdataError | None:
+    """Return the error of a job unless `on_cancel` or `on_incomplete` accept the rows without it.
+
+    Warns where the call wants a warning instead.
+    """
+    if isinstance(error, JobCancelled) and options.on_cancel == "partial":
+        return None
+    if isinstance(error, IncompleteResult) and options.on_incomplete != "raise":
         if options.on_incomplete == "warn":
             caller.warn(f"incomplete result: {error}")
-    elif outcome.rows == 0:
-        caller.warn(receipt.empty_result_reason(outcome))
-    else:
-        warn_of_shortcoming(built.attrs[frame.ATTRS])
+        return None
+    return error
 
 
 def warn_of_shortcoming(attrs: Mapping[str, Any]) -> None:

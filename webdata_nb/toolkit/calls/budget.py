@@ -62,57 +62,43 @@ class Estimate:
 
 
 def units(spec: JobSpec, *, local: bool) -> Units | None:
-    """Return the maximum units of each operation of a request; None without an upper bound."""
-    request = spec.request
-    if isinstance(request, SearchRequest):
-        return _of_search(request)
-    if isinstance(request, CrawlRequest):
-        return _of_crawl(request, local=local)
-    if isinstance(request, CreativesRequest) and spec.max_rows is not None:
-        return _of_creatives(request, spec.max_rows)
-    return None
+    """Return the maximum units of each operation of a request; None without an upper bound.
 
-
-def _of_search(request: SearchRequest) -> Units:
-    pages = request.num_results if request.formats else 0
-    return {
-        ("search", "discovery"): 1,
-        ("search", "scrape"): pages,
-        ("search", "extract"): pages if request.extract is not None else 0,
-    }
-
-
-def _of_crawl(request: CrawlRequest, *, local: bool) -> Units:
-    # The contract leaves the default to the service, and bounds it.
-    is_known = local or not {"max_pages", "urls"}.isdisjoint(request.model_fields_set)
-    pages = request.row_limit if is_known else limits.MAX_PAGES[1]
-    options = request.scrape_options
-    return {
-        ("crawl", "page"): pages,
-        ("crawl", "extract"): pages if options.extract is not None else 0,
-        ("crawl", "render"): pages if options.may_render else 0,
-    }
-
-
-def _of_creatives(request: CreativesRequest, rows: int) -> Units:
-    """Count as the service charges: by listed creative and by file.
-
-    Every listing call processes all rows that it lists, and returns at least one; the last one may
-    list more than are wanted.
+    They count as the service charges. Of a listing of creatives, each call processes all rows that
+    it lists, and returns at least one; the last one may list more than are wanted.
     """
-    listed_count = max(0, rows - 1) + min(rows, request.limit)
-    files = (
-        MAX_FILES_PER_CREATIVE * request.should_download_assets + request.should_download_previews
-    )
-    # The details name the assets, so they are fetched even where `skip_details` is set.
-    details = not request.skip_details or request.should_download_assets
-    units = {
-        "creatives": rows,
-        "details": listed_count * details,
-        "assets": listed_count * files,
-        "ocr": listed_count * request.ocr,
-    }
-    return {("partner_ads_transparency", name): count for name, count in units.items()}
+    match spec.request:
+        case SearchRequest() as search:
+            pages = search.num_results if search.formats else 0
+            return {
+                ("search", "discovery"): 1,
+                ("search", "scrape"): pages,
+                ("search", "extract"): pages if search.extract is not None else 0,
+            }
+        case CrawlRequest() as crawl:
+            # The contract leaves the default to the service, and bounds it.
+            is_known = local or not {"max_pages", "urls"}.isdisjoint(crawl.model_fields_set)
+            pages = crawl.row_limit if is_known else limits.MAX_PAGES[1]
+            options = crawl.scrape_options
+            return {
+                ("crawl", "page"): pages,
+                ("crawl", "extract"): pages if options.extract is not None else 0,
+                ("crawl", "render"): pages if options.may_render else 0,
+            }
+        case CreativesRequest() as listing if spec.max_rows is not None:
+            rows = spec.max_rows
+            listed = max(0, rows - 1) + min(rows, listing.limit)
+            assets, previews = listing.should_download_assets, listing.should_download_previews
+            # The details name the assets, so they are fetched even where `skip_details` is set.
+            details = not listing.skip_details or assets
+            counts = {
+                "creatives": rows,
+                "details": listed * details,
+                "assets": listed * (MAX_FILES_PER_CREATIVE * assets + previews),
+                "ocr": listed * listing.ocr,
+            }
+            return {("partner_ads_transparency", name): count for name, count in counts.items()}
+    return None
 
 
 def price(

@@ -17,13 +17,12 @@ from webdata_nb.contract import limits
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import (
     AuthError,
-    IncompleteResult,
     JobCancelled,
     JobTimeout,
     LocalServiceError,
     WebdataError,
 )
-from webdata_nb.toolkit.cache.result_cache import CallResult, warn_of_shortcoming
+from webdata_nb.toolkit.cache.result_cache import CallResult, error_to_raise, warn_of_shortcoming
 from webdata_nb.toolkit.calls import budget
 from webdata_nb.toolkit.calls.lists import MAX_CONCURRENT_INPUTS, CombinedProgress
 from webdata_nb.toolkit.calls.pipeline import TRANSIENT_ERRORS, Call
@@ -460,16 +459,9 @@ def _without_creatives(batch: TableBatch, known_ids: set[object]) -> TableBatch:
 def _raise_or_warn(stats: StreamStats, options: CallOptions) -> None:
     """Raise or warn where the job did not succeed; its rows were yielded before."""
     error = None if stats.outcome is None else stats.outcome.error()
-    if error is None:
-        if stats.outcome is not None and stats.rows == 0:
-            caller.warn(receipt.empty_result_reason(stats.outcome))
-        elif attrs := stats.receipt():
-            warn_of_shortcoming(attrs)
-        return
-    if isinstance(error, JobCancelled) and options.on_cancel == "partial":
-        return
-    if isinstance(error, IncompleteResult) and options.on_incomplete != "raise":
-        if options.on_incomplete == "warn":
-            caller.warn(f"incomplete result: {error}")
-        return
-    raise error
+    if (wanted := error_to_raise(error, options)) is not None:
+        raise wanted
+    if error is None and stats.outcome is not None and stats.rows == 0:
+        caller.warn(receipt.empty_result_reason(stats.outcome))
+    elif error is None and (attrs := stats.receipt()):
+        warn_of_shortcoming(attrs)

@@ -28,7 +28,6 @@ from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.errors import (
     AuthError,
     BadAnswer,
-    IncompleteResult,
     InvalidArgument,
     JobCancelled,
     JobFailed,
@@ -41,7 +40,7 @@ from webdata_nb.foreign_json import decode_json
 from webdata_nb.page.urls import canonical_url
 from webdata_nb.toolkit.bridge import PARTIAL_RESULT_S, PORTAL, set_partial_result
 from webdata_nb.toolkit.cache.job_refs import CancelToken
-from webdata_nb.toolkit.cache.result_cache import CallResult, deliver
+from webdata_nb.toolkit.cache.result_cache import CallResult, deliver, error_to_raise
 from webdata_nb.toolkit.cache.snapshots import CacheKey, lists_read_once
 from webdata_nb.toolkit.calls.pipeline import Call, fetch_result
 from webdata_nb.toolkit.display.bars import UNITS, Inputs, View
@@ -639,33 +638,22 @@ def _page_outcome(
 # ------------------------------------------------------------------------------------- stacking
 
 
-def _part(item: Input, result: InputResult | None, options: CallOptions) -> InputRows:
+def _rows_of(
+    item: Input, result: InputResult | None, options: CallOptions, *, row_each: bool
+) -> InputRows:
+    """Return the rows of an input with its error; with `row_each` exactly one row or an error."""
     if result is None:
         return InputRows(item.labels, None, None)
     if isinstance(result, WebdataError):
         return InputRows(item.labels, None, datetime.now(UTC), _message(result))
     at = datetime.fromisoformat(result.attrs["timings"]["finished_at"])
-    return InputRows(item.labels, result.table, at, _row_error(result.error(), options))
-
-
-def _with_one_row(part: InputRows, result: InputResult | None) -> InputRows:
-    """Limit an input to one row, or give it an error that says why it has none."""
-    if part.table is None or not isinstance(result, CallResult):
-        return part
-    if part.table.num_rows:
-        return replace(part, table=part.table.slice(0, 1), error=None)
-    return part if part.error else replace(part, error=receipt.missing_row_reason(result.attrs))
-
-
-def _row_error(error: WebdataError | None, options: CallOptions) -> str | None:
-    """Return the message of the row that says that rows of an input are missing."""
-    if error is None or (isinstance(error, JobCancelled) and options.on_cancel == "partial"):
-        return None
-    if isinstance(error, IncompleteResult) and options.on_incomplete != "raise":
-        if options.on_incomplete == "warn":
-            caller.warn(f"incomplete result: {error}")
-        return None
-    return _message(error)
+    error, table = error_to_raise(result.error(), options), result.table
+    message = None if error is None else _message(error)
+    if row_each and table.num_rows:
+        table, message = table.slice(0, 1), None
+    elif row_each and message is None:
+        message = receipt.missing_row_reason(result.attrs)
+    return InputRows(item.labels, table, at, message)
 
 
 def _message(error: WebdataError) -> str:
@@ -680,9 +668,10 @@ def stack(
     started_at: datetime,
 ) -> CallResult:
     """Return the rows of all inputs, and the receipt of the call."""
-    parts = [_part(item, result, options) for item, result in zip(inputs, results, strict=True)]
-    if fan_out.row_each:
-        parts = [_with_one_row(*pair) for pair in zip(parts, results, strict=True)]
+    parts = [
+        _rows_of(item, result, options, row_each=fan_out.row_each)
+        for item, result in zip(inputs, results, strict=True)
+    ]
     first = representative(inputs)
     spec = first.spec
     table = input_rows.stack_inputs(spec.op, spec.columns, parts)

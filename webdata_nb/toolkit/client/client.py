@@ -9,7 +9,6 @@ import re
 import uuid
 from collections.abc import (
     AsyncGenerator,
-    Awaitable,
     Iterator,
     Mapping,
     Sequence,
@@ -415,7 +414,20 @@ class Client:
 
         A service that is busy may cancel the job later than that.
         """
-        return await _wait_for_cancellation(f"job {job_id}", self.cancel(job_id), within_s)
+        try:
+            async with asyncio.timeout(within_s):
+                await self.cancel(job_id)
+        except errors.WrongState:
+            return True  # it ended by itself
+        except TimeoutError:
+            log.warning(
+                "job %s: the service did not confirm the cancellation in %g s", job_id, within_s
+            )
+        except errors.WebdataError as error:
+            log.warning("job %s could not be cancelled at the service: %s", job_id, error)
+        else:
+            return True
+        return False
 
     async def retry(self, job_id: str, *, idempotency_key: str | None = None) -> RetryReply:
         """POST /v1/jobs/{job_id}/retry: a new job with the saved configuration.
@@ -570,21 +582,6 @@ def _creating(path: str, body: Mapping[str, Any], key: str) -> ApiRequest:
 def _data(include: bool) -> dict[str, str | int]:
     """Return the parameters that request a reply with or without rows."""
     return {} if include else {"include_data": "false"}
-
-
-async def _wait_for_cancellation(name: str, cancelling: Awaitable[object], within_s: float) -> bool:
-    try:
-        async with asyncio.timeout(within_s):
-            await cancelling
-    except errors.WrongState:
-        return True  # it ended by itself
-    except TimeoutError:
-        log.warning("%s: the service did not confirm the cancellation in %g s", name, within_s)
-    except errors.WebdataError as error:
-        log.warning("%s could not be cancelled at the service: %s", name, error)
-    else:
-        return True
-    return False
 
 
 # The options of crawls that must not be ignored.

@@ -610,7 +610,18 @@ class Transport:
                 return result
             if isinstance(result, RequestFailure) and result.kind is FailureKind.UNSENT:
                 await self._relocate(base_url)
-            decision = self._decide_retry(request, attempt, result)
+            reply = result if isinstance(result, HttpReply) else None
+            decision: RetryDelay | NoRetry = retry.decide_retry(
+                attempt,
+                request.method,
+                result.status if isinstance(result, HttpReply) else result.kind,
+                reply.headers if reply else _NONE,
+                datetime.now(UTC),
+                idempotent=request.idempotent,
+                detail=replies.detail_of(reply) if reply else "",
+                code=replies.code_of(reply) if reply else None,
+                jitter=secrets.randbelow(1000) / 1000,
+            )
             if (
                 isinstance(decision, RetryDelay)
                 and decision.queued
@@ -635,22 +646,6 @@ class Transport:
                 await self._connection.aclose()
                 self._use(address)
 
-    def _decide_retry(
-        self, request: ApiRequest, attempt: int, result: SendResult
-    ) -> RetryDelay | NoRetry:
-        reply = result if isinstance(result, HttpReply) else None
-        return retry.decide_retry(
-            attempt,
-            request.method,
-            result.status if isinstance(result, HttpReply) else result.kind,
-            reply.headers if reply else _NONE,
-            datetime.now(UTC),
-            idempotent=request.idempotent,
-            detail=replies.detail_of(reply) if reply else "",
-            code=replies.code_of(reply) if reply else None,
-            jitter=secrets.randbelow(1000) / 1000,
-        )
-
     async def _pause(
         self,
         request: ApiRequest,
@@ -664,7 +659,7 @@ class Transport:
             "%s %s: %s; again in %.1f s",
             request.method,
             request.path,
-            _failure_text(result),
+            f"status {result.status}" if isinstance(result, HttpReply) else result.text,
             delay.seconds,
         )
         full = isinstance(result, HttpReply) and result.status == HTTPStatus.TOO_MANY_REQUESTS
@@ -724,10 +719,6 @@ class Transport:
             if (late_reply := _successful_reply(sending)) is not None:
                 raise LateReply(late_reply) from None
             raise
-
-
-def _failure_text(result: RequestFailure | HttpReply) -> str:
-    return f"status {result.status}" if isinstance(result, HttpReply) else result.text
 
 
 def _successful_reply(sending: asyncio.Future[SendResult]) -> HttpReply | None:
