@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+import orjson
 import psycopg
 
 from benchmarks.store_load import page_batch, sample_rows
@@ -37,7 +38,7 @@ from webdata_nb.service.credits.tariff import Charge
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.store.backends import check_store, open_store
 from webdata_nb.service.store.page_contents import share_content
-from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease, NewJob, RowParts
+from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease, NewJob
 from webdata_nb.service.store.sql.store import Store
 
 MINUTES: Final = 10.0
@@ -157,11 +158,11 @@ async def charged_batch(job: JobRecord, number: int, row: bytes) -> CommitBatch:
     """Return the batch of a page that is charged, with a content that the jobs share."""
     batch = page_batch(number, row)
     [entry] = batch.entries
-    own, comma, rest = row.partition(b",")
     entry = await share_content(
         job,
         replace(entry, charged=("page",)),
-        RowParts((b"", comma + rest), (own,)),
+        orjson.loads(row),
+        of_visit=["url"],
         shares_journal=True,
     )
     return replace(batch, entries=(entry,))

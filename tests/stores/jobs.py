@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -13,7 +13,6 @@ from webdata_nb.service.store.records import (
     JournalEntry,
     Lease,
     NewJob,
-    RowParts,
 )
 from webdata_nb.service.store.sql.store import Store
 
@@ -31,12 +30,25 @@ def entry(ordinal: int, *, page: bytes = b'{"n":1}', **fields: Any) -> JournalEn
     return JournalEntry(ordinal, f"http://x/{ordinal}", **values)
 
 
-def row_parts(ordinal: int, text: str, *, visit: float = 0.5) -> RowParts:
+OF_VISIT: Final = ("time_taken", "fetched_at", "rights")
+
+
+def page_row(ordinal: int, text: str, *, visit: float = 0.5) -> dict[str, Any]:
     """Return a crawl's row with some text, of which the times belong to the visit."""
-    head = b'{"url":"http://x/%d","title":"Page","depth":1,"time_taken":' % ordinal
-    tail = b',"markdown":%b,"metadata":{}}' % orjson.dumps(text)
-    own = (orjson.dumps(visit), orjson.dumps(f"2026-11-25T12:00:0{visit}Z"))
-    return RowParts((head, b',"fetched_at":', tail), own)
+    return {
+        "url": f"http://x/{ordinal}",
+        "title": "Page",
+        "depth": 1,
+        "time_taken": visit,
+        "fetched_at": f"2026-11-25T12:00:0{visit}Z",
+        "markdown": text,
+        "metadata": {},
+    }
+
+
+def row_json(ordinal: int, text: str) -> bytes:
+    """Return the JSON of such a row."""
+    return orjson.dumps(page_row(ordinal, text))
 
 
 async def shared_entry(
@@ -45,8 +57,8 @@ async def shared_entry(
     """Return an entry whose row and journal have a content, if the text is long."""
     journal = orjson.dumps({"url": f"http://x/{ordinal}", "links": ["/a"] * 9})
     bare = entry(ordinal, **{"journal": journal, "position": ordinal, **fields})
-    row = row_parts(ordinal, text, visit=visit)
-    return await share_content(job, bare, row, shares_journal=True)
+    row = page_row(ordinal, text, visit=visit)
+    return await share_content(job, bare, row, of_visit=OF_VISIT, shares_journal=True)
 
 
 async def accounts(store: Store) -> None:

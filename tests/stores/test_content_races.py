@@ -12,7 +12,7 @@ from psycopg import sql
 
 from tests.postgres import PostgresServer, schema_name
 from tests.stores.conftest import open_postgres
-from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job, row_parts, shared_entry
+from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job, row_json, shared_entry
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease
 from webdata_nb.service.store.sql.store import Store
@@ -81,7 +81,7 @@ async def test_a_content_that_is_deleted_meanwhile_is_stored_again(
     await wait_for_lock(postgres_server.url)
     await other.commit()
     await commit
-    assert await store.rows(ALICE, second.id, start=0, count=9) == [row_parts(0, TEXT).json]
+    assert await store.rows(ALICE, second.id, start=0, count=9) == [row_json(0, TEXT)]
 
 
 async def test_a_content_that_is_used_meanwhile_stays(

@@ -14,10 +14,12 @@ from tests.stores.jobs import (
     ALICE,
     BOB,
     NOW,
+    OF_VISIT,
     accounts,
     claimed,
     new_job,
-    row_parts,
+    page_row,
+    row_json,
     shared_entry,
 )
 from webdata_nb.contract.states import JobStatus
@@ -67,7 +69,7 @@ async def rows_of(store: Store, job: JobRecord) -> list[bytes]:
 
 
 def expected_rows(texts: Sequence[str] = TEXTS) -> list[bytes]:
-    return [row_parts(n, text).json for n, text in enumerate(texts)]
+    return [row_json(n, text) for n, text in enumerate(texts)]
 
 
 async def test_crawls_of_an_account_share_their_contents(filled: Store) -> None:
@@ -86,7 +88,7 @@ async def test_crawls_of_an_account_share_their_contents(filled: Store) -> None:
         [row, *_] = await filled.unindexed_rows(job.id, start=0, count=9)
         assert row.markdown == TEXTS[0]
         assert row.journal["links"] == ["/a"] * 9
-    assert (await rows_of(filled, changed))[-1] == row_parts(3, "Neu. " * 200).json
+    assert (await rows_of(filled, changed))[-1] == row_json(3, "Neu. " * 200)
 
 
 async def test_accounts_and_private_jobs_share_nothing(filled: Store) -> None:
@@ -108,7 +110,7 @@ async def test_a_page_with_the_same_text_twice_in_a_job(filled: Store) -> None:
     entries = (twins[0], replace(twins[1], ordinal=1, position=1))
     await filled.commit(lease, CommitBatch(entries=entries))
     assert len(await content_ids(filled)) == 1
-    assert await rows_of(filled, job) == [row_parts(0, TEXTS[0]).json] * 2
+    assert await rows_of(filled, job) == [row_json(0, TEXTS[0])] * 2
 
 
 async def test_contents_go_with_the_last_job_that_uses_them(filled: Store) -> None:
@@ -136,8 +138,8 @@ async def test_a_page_that_is_fetched_again_after_a_kill_leaves_no_content(
         await filled.commit(lease, CommitBatch(entries=(again, later)))
     assert len(await content_ids(filled)) == 2
     assert await rows_of(filled, job) == [
-        row_parts(0, TEXTS[0]).json,
-        row_parts(1, TEXTS[2]).json,
+        row_json(0, TEXTS[0]),
+        row_json(1, TEXTS[2]),
     ]
 
 
@@ -160,7 +162,7 @@ async def test_an_update_deletes_the_content_that_it_replaces(filled: Store) -> 
     await filled.commit(lease, CommitBatch(entries=(await shared_entry(job, 0, TEXTS[0]),)))
     for text, count in ((TEXTS[1], 2), (TEXTS[2], 2), (TEXTS[2], 2), (TEXTS[0], 1), ("", 1)):
         await filled.commit(lease, CommitBatch(updates=(await shared_entry(job, 0, text),)))
-        assert await rows_of(filled, job) == [row_parts(0, text).json]
+        assert await rows_of(filled, job) == [row_json(0, text)]
         assert len(await content_ids(filled)) == count
     assert await rows_of(filled, shared) == expected_rows(TEXTS[:1])
 
@@ -212,10 +214,13 @@ async def test_the_source_of_a_page_is_stored_beside_its_row(filled: Store) -> N
     sources = ["<p>one</p>\n\u2028", "<p>two</p>" * 500, ""]
     entries = []
     for number, source in enumerate(sources):
-        row = replace(row_parts(number, "short"), source=orjson.dumps(source) if source else b"")
+        row = page_row(number, "short")
         bare = await shared_entry(job, number, "short")
         bare = replace(bare, content=None, page=b"")
-        entries.append(await share_content(job, bare, row, shares_journal=True))
+        json = orjson.dumps(source) if source else b""
+        entries.append(
+            await share_content(job, bare, row, of_visit=OF_VISIT, source=json, shares_journal=True)
+        )
     await filled.commit(lease, CommitBatch(entries=tuple(entries)))
     urls = [f"http://x/{number}" for number in (2, 1, 0, 9)]
     found = await filled.page_sources(ALICE, job.id, urls)

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job, row_parts, shared_entry
+from tests.stores.jobs import (
+    ALICE,
+    NOW,
+    accounts,
+    claimed,
+    new_job,
+    row_json,
+    shared_entry,
+)
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.store.backends import INDEX_FILE, open_text_index
 from webdata_nb.service.store.records import CommitBatch, IndexedPage, JobRecord
@@ -58,7 +66,7 @@ async def test_the_file_shrinks_after_retention(tmp_path: Path) -> None:
         await expire(store, old)
         assert file_bytes(path) < full / 3
         rows = await store.rows(ALICE, recent.id, start=0, count=99)
-        assert rows == [row_parts(n, random_text(10_000 + n)).json for n in range(20)]
+        assert rows == [row_json(n, random_text(10_000 + n)) for n in range(20)]
         shrunk = file_bytes(path)
         await store.retention.return_space()  # nothing is left to do
         assert file_bytes(path) == shrunk

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import orjson
 import pytest
 
-from tests.stores.jobs import ALICE, NOW, new_job, row_parts, shared_entry
+from tests.stores.jobs import ALICE, NOW, OF_VISIT, new_job, page_row, row_json, shared_entry
 from webdata_nb.service.store.page_contents import (
-    MIN_BYTES,
     DamagedContent,
     content_text,
     journal_of,
@@ -18,11 +18,9 @@ from webdata_nb.service.store.page_contents import (
     share_content,
 )
 from webdata_nb.service.store.records import (
+    Content,
     JobRecord,
     JournalEntry,
-    RowParts,
-    StoredContent,
-    StoredRow,
 )
 from webdata_nb.service.store.sql.job_rows import accepted_job
 
@@ -33,19 +31,12 @@ def job_with(account_id: str = ALICE, /, **request: object) -> JobRecord:
     return accepted_job(new_job(account_id, request={"url": "http://x/", **request}), NOW)
 
 
-def stored(entry: JournalEntry) -> StoredRow:
-    new = entry.content
-    content = None if new is None else StoredContent(new.id, new.body, new.size)
-    return StoredRow(entry.url, entry.page or b"", entry.journal, content)
-
-
 @pytest.mark.parametrize("text", ["", "x", LONG, "line\nline\u2028" * 200, "\x00" * 9999])
 async def test_row_and_journal_are_the_same_to_the_byte(text: str) -> None:
-    row = row_parts(3, text)
     entry = await shared_entry(job_with(), 3, text)
-    assert row_of(stored(entry)) == row.json
-    assert orjson.loads(row.json)["markdown"] == text
-    assert orjson.loads(journal_of(stored(entry)))["links"] == ["/a"] * 9
+    assert row_of(entry) == row_json(3, text)
+    assert orjson.loads(row_of(entry))["markdown"] == text
+    assert orjson.loads(journal_of(entry))["links"] == ["/a"] * 9
 
 
 async def test_visits_of_an_unchanged_page_have_one_content() -> None:
@@ -57,7 +48,7 @@ async def test_visits_of_an_unchanged_page_have_one_content() -> None:
     assert first.page != again.page
     assert changed.content is not None
     assert changed.content.id != first.content.id
-    assert len(first.content.body) < len(LONG) / 5
+    assert len(first.content.body or b"") < len(LONG) / 5
 
 
 @pytest.mark.parametrize(
@@ -91,25 +82,50 @@ async def test_accounts_share_nothing() -> None:
     assert alice.content.id != bob.content.id
 
 
-async def test_small_rows_and_rows_of_several_lines_stay_whole() -> None:
-    small = RowParts((b'{"a":', b"}"), (b"1",))
-    indented = RowParts((b'{\n"a":', b',"b":"%b"}' % (b"x" * MIN_BYTES)), (b"1",))
-    for row in (small, indented):
-        bare = JournalEntry(0, "http://x/0", success=True, journal=b"{}")
-        entry = await share_content(job_with(), bare, row, shares_journal=True)
-        assert (entry.content, entry.page, entry.journal) == (None, row.json, b"{}")
+TIME = {"fetched_at": "2026-11-25T12:00:00+00:00"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"metadata": {}},
+        {"metadata": TIME},
+        {"metadata": {"title": "Ä", **TIME}},
+        {"metadata": {**TIME, "rung": "main", "extract": {"fetched_at": 1}}},
+        {"markdown": '"fetched_at":"1"', "metadata": {"a": [1], **TIME, "crawl_score": 0.5}},
+        {"success": True, "markdown": "x", "metadata": {"final_url": "http://x/", "b\n": None}},
+        {"success": False, "error": "no reply"},
+        {"extract": orjson.Fragment(b'{\n  "a": 1\n}'), "metadata": TIME},
+    ],
+)
+async def test_members_of_a_row_keep_their_order_and_their_json(content: dict[str, Any]) -> None:
+    row = {"url": "http://x/0", "time_taken": 0.5, "quality": None, "text": LONG, **content}
+    bare = JournalEntry(0, "http://x/0", success=True, journal=b"{}")
+    entry = await share_content(job_with(), bare, row, of_visit=OF_VISIT, shares_journal=True)
+    assert entry.content is not None
+    assert row_of(entry) == orjson.dumps(row)
+    visit = orjson.loads(entry.page or b"")
+    has_time = "fetched_at" in content.get("metadata", {})
+    assert visit == {"time_taken": 0.5, **({"metadata": TIME} if has_time else {})}
+
+
+async def test_small_rows_stay_whole() -> None:
+    small = {"a": 1, "time_taken": 0.5}
+    bare = JournalEntry(0, "http://x/0", success=True, journal=b"{}")
+    entry = await share_content(job_with(), bare, small, of_visit=OF_VISIT, shares_journal=True)
+    assert (entry.content, entry.page, entry.journal) == (None, orjson.dumps(small), b"{}")
 
 
 async def test_a_journal_that_is_not_shared_stays_in_the_entry() -> None:
     bare = JournalEntry(0, "http://x/0", success=True, journal=b'{"done":true}')
-    row = row_parts(0, LONG)
-    entry = await share_content(job_with(), bare, row, shares_journal=False)
+    row = page_row(0, LONG)
+    entry = await share_content(job_with(), bare, row, of_visit=OF_VISIT, shares_journal=False)
     assert entry.content is not None
-    assert entry.journal == journal_of(stored(entry)) == b'{"done":true}'
-    assert row_of(stored(entry)) == row.json
+    assert entry.journal == journal_of(entry) == b'{"done":true}'
+    assert row_of(entry) == row_json(0, LONG)
 
 
-def damaged(content: StoredContent) -> dict[str, StoredContent]:
+def damaged(content: Content) -> dict[str, Content]:
     """Return damaged copies of a content, by what their error names."""
     body = content.body or b""
     other = new_content(content_text(content) + b"!")
@@ -123,7 +139,7 @@ def damaged(content: StoredContent) -> dict[str, StoredContent]:
 
 @pytest.mark.parametrize("kind", ["missing", "decompressed", "size", "checksum"])
 async def test_a_damaged_content_is_a_failed_row(kind: str) -> None:
-    row = stored(await shared_entry(job_with(), 3, LONG))
+    row = await shared_entry(job_with(), 3, LONG)
     assert row.content is not None
     row = replace(row, content=damaged(row.content)[kind])
     failed = orjson.loads(row_of(row))
@@ -138,24 +154,21 @@ async def test_a_damaged_content_is_a_failed_row(kind: str) -> None:
 
 async def test_a_damaged_row_keeps_what_its_page_may_be_used_for() -> None:
     rights = {"verdicts": {"search": "refused"}, "signals": [{"line": "a\nb"}]}
-    whole = row_parts(3, LONG)
-    own = (whole.own[0], whole.own[1] + b',"rights":' + orjson.dumps(rights), *whole.own[2:])
+    row = {**page_row(3, LONG), "rights": rights}
     bare = JournalEntry(3, "http://x/3", success=True, journal=b"{}")
-    row = replace(whole, own=own)
-    entry = stored(await share_content(job_with(), bare, row, shares_journal=True))
+    entry = await share_content(job_with(), bare, row, of_visit=OF_VISIT, shares_journal=True)
     assert entry.content is not None
     assert orjson.loads(row_of(entry))["rights"] == rights
     failed = orjson.loads(row_of(replace(entry, content=damaged(entry.content)["missing"])))
     assert (failed["success"], failed["rights"]) == (False, rights)
-    assert failed["fetched_at"] == orjson.loads(whole.own[1])
+    assert failed["fetched_at"] == row["fetched_at"]
 
 
 async def test_a_damaged_result_of_a_search_keeps_its_rank() -> None:
-    found = orjson.dumps({"id": "j-1", "url": "http://x/0", "rank": 1, "title": "T"})
-    tail = b',"success":true,"scraped":true,"markdown":%b}' % orjson.dumps(LONG)
+    found = {"id": "j-1", "url": "http://x/0", "rank": 1, "title": "T"}
+    row = {**found, "success": True, "scraped": True, "markdown": LONG}
     bare = JournalEntry(0, "http://x/0", success=True, journal=b"{}")
-    row = RowParts((b"", tail), (found[:-1],))
-    entry = stored(await share_content(job_with(), bare, row, shares_journal=False))
+    entry = await share_content(job_with(), bare, row, of_visit=found, shares_journal=False)
     assert entry.content is not None
     failed = orjson.loads(row_of(replace(entry, content=damaged(entry.content)["checksum"])))
     assert {name: failed[name] for name in ("id", "rank", "title")} == {
@@ -167,13 +180,13 @@ async def test_a_damaged_result_of_a_search_keeps_its_rank() -> None:
 
 
 async def test_a_content_of_another_row_is_not_shown() -> None:
-    row = stored(await shared_entry(job_with(), 3, LONG))
-    other = new_content(b"\n".join((b"alice", b"{}", b'{"a":', b"}")))
-    wrong = replace(row, content=StoredContent(other.id, other.body, other.size))
+    row = await shared_entry(job_with(), 3, LONG)
+    other = new_content(b'{"scope":"alice","row":{"a":1}}')
+    wrong = replace(row, content=other)
     assert "another row" in orjson.loads(row_of(wrong))["error"]
 
 
 async def test_large_pages_are_compressed_too() -> None:
     text = "".join(chr(32 + number * 7919 % 90) for number in range(300_000))
     entry = await shared_entry(job_with(), 3, text)
-    assert row_of(stored(entry)) == row_parts(3, text).json
+    assert row_of(entry) == row_json(3, text)

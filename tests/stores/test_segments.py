@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from tests.stores.conftest import StoreFactory
-from tests.stores.jobs import ALICE, BOB, NOW, accounts, row_parts, shared_entry
+from tests.stores.jobs import ALICE, BOB, NOW, accounts, row_json, shared_entry
 from tests.stores.test_contents import TEXTS, crawl, expected_rows, rows_of, started
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.blobs.backend import Blob
@@ -456,7 +456,7 @@ async def test_damaged_content_is_not_moved(setup: Setup, caplog: pytest.LogCapt
     job, lease = await started(setup.store)
     damaged, *others = [await shared_entry(job, n, text) for n, text in enumerate(TEXTS)]
     assert damaged.content is not None
-    content = replace(damaged.content, body=damaged.content.body[:-4])
+    content = replace(damaged.content, body=(damaged.content.body or b"")[:-4])
     entries = (replace(damaged, content=content), *others)
     await setup.store.commit(lease, CommitBatch(entries=entries))
     await setup.store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW)
@@ -516,7 +516,7 @@ async def test_memory_of_the_reader_is_bounded(setup: Setup) -> None:
     setup.store.contents = ContentReader(setup.store.database, reader)
     random.shuffle(jobs)
     for job, number in jobs * 3:
-        assert await rows_of(setup.store, job) == [row_parts(0, f"{number} " * 2000).json]
+        assert await rows_of(setup.store, job) == [row_json(0, f"{number} " * 2000)]
         assert reader._cached_bytes <= 10_000
     setup.place.reads.clear()
     await asyncio.gather(*(rows_of(setup.store, job) for job, _ in jobs[:1] * 20))

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
+import orjson
+
 from tests.stores.faults.injection import Faults, FaultyStore
 from tests.stores.jobs import ALICE, entry, new_job
 from webdata_nb.contract.states import JobStatus
@@ -28,7 +30,6 @@ from webdata_nb.service.store.records import (
     JobRecord,
     JobSnapshot,
     JournalEntry,
-    RowParts,
     RowRange,
     UrlOutcome,
 )
@@ -273,7 +274,9 @@ class Fleet:
         if watch.end is not job.state:
             wrong.append(f"its listener was told {watch.end}")
         rows = await self.store.rows(ALICE, job.id, start=0, count=1000)
-        if job.state is JobStatus.COMPLETED and rows != [_row(each).json for each in range(pages)]:
+        if job.state is JobStatus.COMPLETED and rows != [
+            orjson.dumps(_row(each)) for each in range(pages)
+        ]:
             wrong.append(f"{len(rows)} rows of {pages}")
         ends = [
             event for event in self.endpoint.notices.get(job.id, ()) if event[0] != "crawl.page"
@@ -302,16 +305,18 @@ def _max_charges(kind: str, pages: int) -> tuple[Charge, ...]:
     return (Charge("search", "discovery", 1), Charge("search", "scrape", pages))
 
 
-def _row(ordinal: int, *, done: bool = True) -> RowParts:
+def _row(ordinal: int, *, done: bool = True) -> dict[str, Any]:
     """Return the row of a page; four pages have the same content, in every job."""
-    text = b"text %d " % (ordinal // 4) * 100 if done else b""
-    return RowParts((b'{"n":', b',"done":%d,"text":"%b"}' % (done, text)), (b"%d" % ordinal,))
+    text = f"text {ordinal // 4} " * 100 if done else ""
+    return {"n": ordinal, "done": int(done), "text": text}
 
 
 async def _entry(context: JobContext, ordinal: int, operation: str) -> JournalEntry:
     page = entry(ordinal, success=is_good(ordinal), charged=(operation,))
     is_crawl = context.job.kind == "crawl"
-    return await share_content(context.job, page, _row(ordinal), shares_journal=is_crawl)
+    return await share_content(
+        context.job, page, _row(ordinal), of_visit=["n"], shares_journal=is_crawl
+    )
 
 
 async def _crawl(context: JobContext, known: set[int], request: Mapping[str, Any]) -> None:
@@ -353,7 +358,8 @@ async def _search(context: JobContext, known: set[int], request: Mapping[str, An
     pages, waiting = request["pages"], set(range(request["pages"]))
     if not known:
         found = tuple(
-            entry(each, page=_row(each, done=False).json, position=each) for each in range(pages)
+            entry(each, page=orjson.dumps(_row(each, done=False)), position=each)
+            for each in range(pages)
         )
         await context.commit(
             CommitBatch(entries=found, total=pages, completed=0, outcome={"used": 1})

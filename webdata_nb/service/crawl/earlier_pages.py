@@ -88,8 +88,8 @@ class EarlierPage:
     """A page of an earlier crawl.
 
     `row`, `result` and `facts` are those of its entry, `indexed_text` is what the local index has
-    of it. `source` is the page from which values were extracted, as in `RowParts`. `row_bytes` is
-    the size of the row as JSON.
+    of it. `source` is the page from which values were extracted, as a JSON string. `row_bytes`
+    is the size of the row as JSON.
     """
 
     row: Mapping[str, Any] = field(repr=False)

@@ -28,7 +28,7 @@ from webdata_nb.service.crawl.scope import OUT_OF_SCOPE, CrawlScope
 from webdata_nb.service.errors import request_failure_kind
 from webdata_nb.service.pages.page_pipeline import http_error
 from webdata_nb.service.store.job_context import JobContext
-from webdata_nb.service.store.records import CommitBatch, JournalEntry, StoredEntry, UrlOutcome
+from webdata_nb.service.store.records import CommitBatch, JournalEntry, UrlOutcome
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
 
@@ -93,7 +93,7 @@ class LinkSelection:
 
 
 def external_links(
-    entries: Iterable[StoredEntry], scope: CrawlScope, *, obey_nofollow: bool
+    entries: Iterable[JournalEntry], scope: CrawlScope, *, obey_nofollow: bool
 ) -> Iterator[str]:
     """Yield the links of pages to other sites, and where redirects to other sites lead."""
     for entry in entries:
@@ -363,7 +363,7 @@ class CheckedLinks:
     next_ordinal: int = 0
     seconds: float = 0.0
 
-    def add(self, url: str, entry: StoredEntry) -> None:
+    def add(self, url: str, entry: JournalEntry) -> None:
         """Add a link with its entry; the entries come in their order."""
         self.urls.add(url)
         self.next_ordinal = entry.ordinal + 1
@@ -427,14 +427,14 @@ class LinkCheck:
 
     # Selection
 
-    async def _journal(self) -> AsyncIterator[Sequence[StoredEntry]]:
+    async def _journal(self) -> AsyncIterator[Sequence[JournalEntry]]:
         """Yield the entries of the journal, also those of this attempt."""
         start = 0
         while entries := await self._context.entries(start=start, count=ENTRIES_PER_READ):
             yield entries
             start = entries[-1].ordinal + 1
 
-    def _external_links(self, entries: Iterable[StoredEntry]) -> list[str]:
+    def _external_links(self, entries: Iterable[JournalEntry]) -> list[str]:
         obey_nofollow = self._request.respect_nofollow
         return list(
             dict.fromkeys(external_links(entries, self._scope, obey_nofollow=obey_nofollow))

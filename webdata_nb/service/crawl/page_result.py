@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -16,16 +15,16 @@ from webdata_nb.service.crawl.earlier_pages import UnchangedPage
 from webdata_nb.service.crawl.frontier import anchor_grades
 from webdata_nb.service.crawl.journal import ClaimCheck, CrawlResult, CrawlTarget
 from webdata_nb.service.errors import NotIndexed
-from webdata_nb.service.pages.page_pipeline import PageVisit, end_of_row
-from webdata_nb.service.store.records import RowParts
+from webdata_nb.service.pages.page_pipeline import PageVisit
 
 # Error messages may quote the page, so the receipt stores only their beginning.
 MAX_DETAIL_CHARACTERS: Final = 500
 # The fields at the begin of a row, and those of its page's measures.
 _BEGIN: Final = ("url", "title", "status", "status_code", "success", "error", "depth")
 _MEASURES: Final = ("quality", "content_hash")
-# Of an earlier visit: its times, and what was declared at these times.
-_TIMES: Final = ("time_taken", "fetched_at", "rights")
+# The members that belong to a visit: its times, what was declared then, and the distance of a
+# capture from the date of the crawl.
+OF_VISIT: Final = ("time_taken", "fetched_at", "rights", "capture_distance_s")
 _SCORE: Final = "crawl_score"
 
 
@@ -89,19 +88,18 @@ def with_distance(result: CrawlResult, captured_at: datetime, distance_s: float)
     return msgspec.structs.replace(result, detail=detail)
 
 
-def encode_row(
+def row_of_visit(
     visit: PageVisit,
     target: CrawlTarget,
     content: Mapping[str, Any],
     *,
     capture_distance_s: float | None = None,
-) -> RowParts:
-    """Return the JSON of one crawled page (contract, 2.4, with our extra columns).
+) -> dict[str, Any]:
+    """Return the row of one crawled page (contract, 2.4, with our extra columns).
 
     `content` has the page's formats and its metadata, and `error` where the extraction failed. It
     is empty for a page without data. The metadata of best first has the page's score as
-    `crawl_score`. Only the times belong to the visit, and with them the distance of a capture from
-    the date of the crawl.
+    `crawl_score`.
     """
     scraped = visit.scraped
     error = str(visit.error) if visit.error else content.get("error")
@@ -119,10 +117,10 @@ def encode_row(
         "content_hash": None if scraped is None else scraped.content_hash,
     }
     content = content or {"metadata": _metadata_of_failure(visit)}
-    return _row_parts(visit, target, page, measures, content, capture_distance_s=capture_distance_s)
+    return _row(visit, target, page, measures, content, capture_distance_s=capture_distance_s)
 
 
-def encode_unchanged_row(page: UnchangedPage, target: CrawlTarget) -> RowParts:
+def unchanged_row(page: UnchangedPage, target: CrawlTarget) -> dict[str, Any]:
     """Return the row of a page that the site calls unchanged: the earlier one, at its new place."""
     row, visit = dict(page.earlier.row), page.visit
     begin = {name: row.pop(name) for name in _BEGIN} | {"depth": target.depth}
@@ -132,13 +130,12 @@ def encode_unchanged_row(page: UnchangedPage, target: CrawlTarget) -> RowParts:
         "redirects": [{"url": url, "status_code": status} for url, status in visit.redirects],
         "fetched_at": visit.fetched_at.isoformat(),
     }
-    content = {name: value for name, value in row.items() if name not in _TIMES}
+    content = {name: value for name, value in row.items() if name not in OF_VISIT}
     content["metadata"] = metadata | transfer
-    parts = _row_parts(visit, target, begin, measures, content)
-    return replace(parts, source=page.earlier.source)
+    return _row(visit, target, begin, measures, content)
 
 
-def _row_parts(
+def _row(
     visit: PageVisit,
     target: CrawlTarget,
     page: Mapping[str, Any],
@@ -146,28 +143,20 @@ def _row_parts(
     content: Mapping[str, Any],
     *,
     capture_distance_s: float | None = None,
-) -> RowParts:
+) -> dict[str, Any]:
     if target.score is not None:
         content = {**content, "metadata": {**content["metadata"], _SCORE: target.score}}
-    content = {name: value for name, value in content.items() if name not in page}
-    # What the page may be used for has the times at which its signals were read.
-    own = b"" if visit.rights is None else b',"rights":' + orjson.dumps(visit.rights)
+    row = {
+        **page,
+        "time_taken": round(visit.elapsed_s, 6),
+        **measures,
+        "fetched_at": visit.fetched_at,
+    }
+    if visit.rights is not None:
+        row["rights"] = visit.rights
     if capture_distance_s is not None:
-        own += b',"capture_distance_s":' + orjson.dumps(capture_distance_s)
-    begin = RowParts(
-        shared=(
-            b'{%b,"time_taken":' % _members(page),
-            b',%b,"fetched_at":' % _members(measures),
-            b",",
-        ),
-        own=(orjson.dumps(round(visit.elapsed_s, 6)), orjson.dumps(visit.fetched_at) + own),
-    )
-    return begin + end_of_row(content)
-
-
-def _members(fields: Mapping[str, Any]) -> bytes:
-    """Return the members of a JSON object without its braces."""
-    return orjson.dumps(fields)[1:-1]
+        row["capture_distance_s"] = capture_distance_s
+    return row | {name: value for name, value in content.items() if name not in page}
 
 
 def _metadata_of_failure(visit: PageVisit) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final
@@ -22,11 +21,12 @@ from webdata_nb.service.crawl.earlier_pages import UnchangedPage
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
 from webdata_nb.service.crawl.link_check import UNVISITED, CheckedLinks
 from webdata_nb.service.crawl.page_result import (
+    OF_VISIT,
     embed_json,
-    encode_row,
-    encode_unchanged_row,
+    row_of_visit,
     to_crawl_result,
     unchanged_result,
+    unchanged_row,
     with_distance,
 )
 from webdata_nb.service.crawl.plan import CommittedTarget, CrawlPlan
@@ -159,8 +159,7 @@ class ResultStore:
         row, charged = None, tuple[str, ...]()
         if not visit.stopped and result.kind != "not_archived":
             content = await self._content(visit.scraped)
-            row = encode_row(visit, target, content, capture_distance_s=distance_s)
-            row = replace(row, source=source_of_values(visit.scraped))
+            row = row_of_visit(visit, target, content, capture_distance_s=distance_s)
             extracted = bool(content.get("extract"))
             charged = tariff.page_operations(rendered=visit.rendered, extracted=extracted)
         facts = facts_of_visit(visit, audits=self._request.audit)
@@ -175,7 +174,7 @@ class ResultStore:
             visit=record.encode(),
         )
         if row is not None:
-            entry = await share_content(self._context.job, entry, row, shares_journal=True)
+            entry = await self._with_row(entry, row, source_of_values(visit.scraped))
         return result, entry
 
     async def _encode_unchanged(
@@ -192,8 +191,15 @@ class ResultStore:
             charged=tariff.page_operations(rendered=False, extracted=False),
             visit=msgspec.structs.replace(page.earlier.record, check=result.check).encode(),
         )
-        row = encode_unchanged_row(page, target)
-        return result, await share_content(self._context.job, entry, row, shares_journal=True)
+        row = unchanged_row(page, target)
+        return result, await self._with_row(entry, row, page.earlier.source)
+
+    async def _with_row(
+        self, entry: JournalEntry, row: Mapping[str, Any], source: bytes
+    ) -> JournalEntry:
+        return await share_content(
+            self._context.job, entry, row, of_visit=OF_VISIT, source=source, shares_journal=True
+        )
 
     async def _content(self, scraped: Scraped | None) -> dict[str, Any]:
         """Return the formats and the metadata of a row."""

@@ -22,7 +22,7 @@ from webdata_nb import __version__
 from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.service.crawl.journal import ClaimCheck, CrawlResult, decode_entry
 from webdata_nb.service.pages.page_pipeline import PageVisit
-from webdata_nb.service.store.records import StoredEntry
+from webdata_nb.service.store.records import JournalEntry
 from webdata_nb.service.web.fetch import is_header_value
 
 # A page may change again within the second of its Last-Modified, and keep it (RFC 9110, 8.8.2.2).
@@ -132,7 +132,7 @@ def facts_of_unchanged(facts: Mapping[str, Any], visit: PageVisit) -> dict[str, 
     return {"status": facts["status"], **redirects, "audit": facts["audit"]}
 
 
-def page_facts(entry: StoredEntry, seeds: frozenset[str] | None) -> dict[str, Any]:
+def page_facts(entry: JournalEntry, seeds: frozenset[str] | None) -> dict[str, Any]:
     """Return the facts of a journal entry, by the names of `contract.replies.PageFacts`.
 
     `seeds` are the keys of the pages that the sitemaps list, None if the crawl read none.

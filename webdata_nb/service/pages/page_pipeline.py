@@ -33,32 +33,9 @@ from webdata_nb.service.observability.logs import EventThrottle
 from webdata_nb.service.pages.render_options import SCREENSHOT, RenderOptions
 from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
-from webdata_nb.service.store.records import RowParts
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
 from webdata_nb.service.web.request import RefuseHeaders, Validators
-
-# The time of the visit, in the metadata of a page.
-_TIME: Final = "fetched_at"
-
-
-def end_of_row(content: Mapping[str, Any]) -> RowParts:
-    """Return the end of a row: its formats and its metadata, whose time belongs to the visit."""
-    metadata = content.get("metadata")
-    if not isinstance(metadata, Mapping) or _TIME not in metadata:
-        return RowParts((orjson.dumps(content)[1:],), ())
-    before = {name: value for name, value in content.items() if name != "metadata"}
-    names = list(metadata)
-    place = names.index(_TIME)
-    head = {name: metadata[name] for name in names[:place]}
-    tail = {name: metadata[name] for name in names[place + 1 :]}
-    return RowParts(
-        (
-            b'%b"metadata":{%b"fetched_at":' % (_members(before), _members(head)),
-            b",%b}}" % _members(tail).rstrip(b",") if tail else b"}}",
-        ),
-        (orjson.dumps(metadata[_TIME]),),
-    )
 
 
 def source_of_values(scraped: Scraped | None) -> bytes:
@@ -67,11 +44,6 @@ def source_of_values(scraped: Scraped | None) -> bytes:
     if not isinstance(source, str) or not source:
         return b""
     return orjson.dumps(source.encode("utf-8", "replace").decode())
-
-
-def _members(fields: Mapping[str, Any]) -> bytes:
-    """Return the members of a JSON object, each with a comma behind it."""
-    return orjson.dumps(fields)[1:-1] + b"," if fields else b""
 
 
 # A multiple of three, so that the concatenated pieces are valid Base64.

@@ -74,8 +74,8 @@ from webdata_nb.service.routes.routing import (
 from webdata_nb.service.store.records import (
     JobRecord,
     JobSnapshot,
+    JournalEntry,
     RowRange,
-    StoredEntry,
     UrlOutcome,
 )
 
@@ -432,7 +432,7 @@ async def get_crawl_page_facts(
 
 
 def _facts_body(
-    job: JobRecord, entries: Sequence[StoredEntry], pages: Sequence[str] | None
+    job: JobRecord, entries: Sequence[JournalEntry], pages: Sequence[str] | None
 ) -> bytes:
     seeds = None if pages is None else frozenset(map(canonical_key, pages))
     reply: dict[str, Any] = {

@@ -19,7 +19,6 @@ from webdata_nb.service.pages.page_pipeline import (
     PagePipeline,
     PageRequest,
     PageVisit,
-    end_of_row,
     source_of_values,
 )
 from webdata_nb.service.pages.render_options import markdown_mode, page_formats, render_options
@@ -37,12 +36,13 @@ from webdata_nb.service.store.records import (
     EMPTY_BATCH,
     CommitBatch,
     JournalEntry,
-    RowParts,
     UrlOutcome,
 )
 from webdata_nb.service.web.fetch import may_identify_user
 
 MAX_CONCURRENT_PAGES: Final = 5
+# The members of a row that belong to its search; the others are the same in every search.
+_OF_SEARCH: Final = ("id", "url", "rank", "title", "snippet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class _SearchRun:
             entries=tuple(
                 replace(
                     self._entry(ordinal, result, content, done=done),
-                    page=self._row(ordinal, result, content).json,
+                    page=orjson.dumps(self._row(ordinal, result, content)),
                 )
                 for ordinal, result in enumerate(outcome.results)
             ),
@@ -203,9 +203,9 @@ class _SearchRun:
             entry = await share_content(
                 self._context.job,
                 self._entry(ordinal, result, content, done=True, reason=reason),
-                replace(
-                    self._row(ordinal, result, content), source=source_of_values(visit.scraped)
-                ),
+                self._row(ordinal, result, content),
+                of_visit=_OF_SEARCH,
+                source=source_of_values(visit.scraped),
                 shares_journal=False,  # it is read by statements
             )
             await self._context.commit(
@@ -249,14 +249,15 @@ class _SearchRun:
             charged=result_operations(extracted=is_extracted) if content["scraped"] else (),
         )
 
-    def _row(self, ordinal: int, result: SearchResult, content: dict[str, Any]) -> RowParts:
-        """Return the JSON of a result; its page has the same content in every search."""
-        found = {
+    def _row(
+        self, ordinal: int, result: SearchResult, content: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the row of a result."""
+        return {
             "id": f"{self._context.job.id}-{ordinal + 1}",
             "url": result.url,
             "rank": ordinal + 1,
             "title": result.title,
             "snippet": result.snippet,
+            **content,
         }
-        begin = RowParts(shared=(b"", b","), own=(orjson.dumps(found)[:-1],))
-        return begin + end_of_row(content)

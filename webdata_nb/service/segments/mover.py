@@ -19,7 +19,7 @@ from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.segments.parquet_file import encode_segment, segment_name, store_folder
 from webdata_nb.service.segments.reader import SegmentReader
 from webdata_nb.service.store.page_contents import DamagedContent, content_text
-from webdata_nb.service.store.records import StoredContent
+from webdata_nb.service.store.records import Content
 from webdata_nb.service.store.segments import JobToMove, MovableContent, StoredSegment
 from webdata_nb.service.store.sql.store import Store
 
@@ -115,7 +115,7 @@ class SegmentWriter:
             return 0
 
 
-def _intact_texts(contents: Sequence[StoredContent]) -> list[tuple[bytes, bytes]]:
+def _intact_texts(contents: Sequence[Content]) -> list[tuple[bytes, bytes]]:
     texts = []
     for content in contents:
         if content.body is None:  # moved meanwhile

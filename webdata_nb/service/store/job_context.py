@@ -18,10 +18,10 @@ from webdata_nb.service.store.records import (
     CrawlState,
     JobRecord,
     JobSnapshot,
+    JournalEntry,
     Lease,
     LegEnd,
     SpoolLocation,
-    StoredEntry,
     StoredVisit,
     WholeEntry,
 )
@@ -142,14 +142,14 @@ class JobContext:
         self.events.changed(self.job.id)
         return runs_on
 
-    async def journal(self, *, start: int = 0) -> Sequence[StoredEntry]:
+    async def journal(self, *, start: int = 0) -> Sequence[JournalEntry]:
         """Return the entries that earlier attempts stored, from ordinal `start`."""
         if self.job.attempt == 1:  # there is none
             return ()
         with waiting_for("the database", inf):
             return await self.retry.run(lambda: self.queue.journal(self.job.id, start=start))
 
-    async def entries(self, *, start: int, count: int) -> Sequence[StoredEntry]:
+    async def entries(self, *, start: int, count: int) -> Sequence[JournalEntry]:
         """Return up to `count` stored entries from ordinal `start`, also of this attempt."""
         with waiting_for("the database", inf):
             return await self.retry.run(

@@ -1,32 +1,24 @@
-"""Divides the data of a page into its content, which visits share, and the parts of one visit.
+"""Divides the row of a page into its content, which visits share, and what belongs to one visit.
 
-A content is the text ``scope``, ``journal``, ``shared``, ``shared``, ..., one part in each line,
-which JSON without indentation allows. If values were extracted from the page, its source is one
-more line, which is no part of the row. It is stored compressed, and its id is a hash of the text.
-The scope is the first line, so no two scopes have a content in common. The row of an entry is its
-shared parts with the parts of the visit between them.
+Both are JSON objects. The content has the members of the row in their order, with null for those of
+the visit; the row is the content's members with those of the visit in their places. The time in the
+metadata belongs to the visit too. A content is stored compressed, with its scope, and its id is a
+hash of the text, so no two scopes have a content in common.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from hashlib import blake2b
-from itertools import chain, zip_longest
-from typing import Final
+from typing import Any, Final
 
+import msgspec
 import orjson
 
 from webdata_nb.service.compression import zstd
-from webdata_nb.service.store.records import (
-    JobRecord,
-    JournalEntry,
-    NewContent,
-    RowParts,
-    StoredContent,
-    StoredRow,
-)
+from webdata_nb.service.store.records import Content, JobRecord, JournalEntry
 
 # A smaller content costs more in its own table than it saves.
 MIN_BYTES: Final = 512
@@ -34,54 +26,90 @@ MIN_BYTES: Final = 512
 LARGE_BYTES: Final = 64 * 1024
 _LEVEL: Final = 3
 _ID_BYTES: Final = 16
-_SEPARATOR: Final = b"\n"
-_OBJECT: Final = b"{"
+_NULL: Final = msgspec.Raw(b"null")
+_METADATA: Final = "metadata"
+# The time of the visit, in the metadata of a page.
+_TIME: Final = "fetched_at"
+
+_Members = dict[str, msgspec.Raw]
 
 
 class DamagedContent(ValueError):
     """The content of a stored page is missing, or is not the one that its id names."""
 
 
-async def share_content(
-    job: JobRecord, entry: JournalEntry, row: RowParts, *, shares_journal: bool
-) -> JournalEntry:
-    """Return an entry with a row, of which the shared parts become its content.
+class _ContentText(msgspec.Struct):
+    """What a content compresses: `journal` is null if the entry has it, `source` without one."""
 
-    A small row stays whole. `shares_journal` says that the journal is the same for each visit of
-    an unchanged page, and is not read by statements.
+    scope: str
+    row: _Members
+    journal: msgspec.Raw = _NULL
+    source: msgspec.Raw = _NULL
+
+
+_CONTENT_TEXT: Final = msgspec.json.Decoder(_ContentText)
+_MEMBERS: Final = msgspec.json.Decoder(_Members)
+
+
+async def share_content(
+    job: JobRecord,
+    entry: JournalEntry,
+    row: Mapping[str, Any],
+    *,
+    of_visit: Collection[str],
+    source: bytes = b"",
+    shares_journal: bool,
+) -> JournalEntry:
+    """Return an entry with a row, of which what visits share becomes its content.
+
+    A small row stays whole.
+
+    Parameters
+    ----------
+    job, entry, row
+        The job, the entry without its row, and the row.
+    of_visit
+        The names of the members that belong to the visit, where the row has them.
+    source
+        The page from which values were extracted, as a JSON string; empty without an extraction.
+        It is stored beside the row and is no part of it.
+    shares_journal
+        Whether the journal is the same for each visit of an unchanged page, and is not read by
+        statements.
     """
-    journal = entry.journal if shares_journal else b""
-    source = (row.source,) if row.source else ()
-    parts = (content_scope(job, entry.ordinal), journal, *row.shared, *source)
-    is_small = not row.source and sum(map(len, parts)) < MIN_BYTES
-    if is_small or not _is_divisible(parts, row.own):
-        return replace(entry, page=row.json)
-    text = _SEPARATOR.join(parts)
+    visit: dict[str, Any] = {name: row[name] for name in of_visit if name in row}
+    shared = {**row, **dict.fromkeys(visit)}
+    metadata = row.get(_METADATA)
+    if isinstance(metadata, Mapping) and _TIME in metadata:
+        visit[_METADATA] = {_TIME: metadata[_TIME]}
+        shared[_METADATA] = {**metadata, _TIME: None}
+    fields: dict[str, Any] = {"scope": content_scope(job, entry.ordinal), "row": shared}
+    if shares_journal:
+        fields["journal"] = orjson.Fragment(entry.journal)
+    if source:
+        fields["source"] = orjson.Fragment(source)
+    text = orjson.dumps(fields)
+    if not visit or (not source and len(text) < MIN_BYTES):
+        return replace(entry, page=orjson.dumps(row))
     if len(text) < LARGE_BYTES:
         content = new_content(text)
     else:
         content = await asyncio.to_thread(new_content, text)
-    own = _SEPARATOR.join(row.own)
-    return replace(entry, page=own, journal=b"" if journal else entry.journal, content=content)
+    journal = b"" if shares_journal else entry.journal
+    return replace(entry, page=orjson.dumps(visit), journal=journal, content=content)
 
 
-def content_scope(job: JobRecord, ordinal: int) -> bytes:
+def content_scope(job: JobRecord, ordinal: int) -> str:
     """Return the entries that may share a content: those of an account.
 
     An entry of a job with its own headers or cookies shares with no other.
     """
-    scope = f"{job.account_id} {job.id} {ordinal}" if job.is_private else job.account_id
-    return scope.encode()
+    return f"{job.account_id} {job.id} {ordinal}" if job.is_private else job.account_id
 
 
-def _is_divisible(parts: Sequence[bytes], own: Sequence[bytes]) -> bool:
-    """Whether each part is a line, and at least one belongs to the visit."""
-    return bool(own) and not any(_SEPARATOR in part for part in chain(parts, own))
-
-
-def new_content(text: bytes) -> NewContent:
+def new_content(text: bytes) -> Content:
     """Compress the text of a content."""
-    return NewContent(content_id(text), zstd.compress(text, _LEVEL), len(text))
+    return Content(content_id(text), zstd.compress(text, _LEVEL), len(text))
 
 
 def content_id(text: bytes) -> bytes:
@@ -89,82 +117,85 @@ def content_id(text: bytes) -> bytes:
     return blake2b(text, digest_size=_ID_BYTES).digest()
 
 
-def row_of(page: StoredRow) -> bytes:
+def row_of(entry: JournalEntry) -> bytes:
     """Return the JSON of a row; that of a failed one if its content is damaged."""
-    row, _ = row_and_journal(page)
+    row, _ = row_and_journal(entry)
     return row
 
 
-def row_and_journal(page: StoredRow) -> tuple[bytes, bytes | None]:
+def row_and_journal(entry: JournalEntry) -> tuple[bytes, bytes | None]:
     """Return the JSON of a row and its journal; a failed row and None if its content is damaged."""
-    if page.content is None:
-        return page.page, page.journal
+    page = entry.page or b""
+    if entry.content is None:
+        return page, entry.journal
     try:
-        _, journal, *shared = _parts(page.content)
-        return _whole_row(page.page, shared), page.journal or journal
+        content = _decoded(entry.content)
+        return _joined(content.row, page), entry.journal or bytes(content.journal)
     except DamagedContent as error:
-        return damaged_row(page, error), None
+        return damaged_row(entry, error), None
 
 
-def journal_of(page: StoredRow) -> bytes:
+def journal_of(entry: JournalEntry) -> bytes:
     """Return the journal of an entry; raises `DamagedContent`."""
-    if page.content is None or page.journal:
-        return page.journal
-    return _parts(page.content)[1]
+    if entry.content is None or entry.journal:
+        return entry.journal
+    return bytes(_decoded(entry.content).journal)
 
 
-def source_json(page: StoredRow) -> bytes:
+def source_json(entry: JournalEntry) -> bytes:
     """Return the source of a page from which values were extracted, as a JSON string.
 
     Empty if it is not stored. Raises `DamagedContent`.
     """
-    if page.content is None:
+    if entry.content is None:
         return b""
-    parts, visit = _parts(page.content)[2:], page.page.split(_SEPARATOR)
-    return parts[-1] if len(parts) == len(visit) + 2 else b""
+    source = bytes(_decoded(entry.content).source)
+    return b"" if source == bytes(_NULL) else source
 
 
-def damaged_row(page: StoredRow, error: DamagedContent) -> bytes:
+def damaged_row(entry: JournalEntry, error: DamagedContent) -> bytes:
     """Return the JSON of a row whose content is damaged: of a failed page."""
     reason = str(error)
-    metadata = {"final_url": page.url, "status_code": None, "error_kind": "damaged_content"}
-    if page.page.startswith(_OBJECT):  # a search's result, whose rank is not in the content
-        found, *_ = page.page.split(_SEPARATOR)
-        result = {**orjson.loads(found + b"}"), "success": False, "scraped": False}
+    metadata = {"final_url": entry.url, "status_code": None, "error_kind": "damaged_content"}
+    visit = orjson.loads(entry.page or b"{}")
+    visit.pop(_METADATA, None)
+    if "rank" in visit:  # a search's result, whose rank is not in the content
+        result = {**visit, "success": False, "scraped": False}
         return orjson.dumps({**result, "error": reason, "metadata": metadata})
-    time_taken, visit, *_ = page.page.split(_SEPARATOR)
     row = {
-        "url": page.url,
+        "url": entry.url,
         "title": None,
         "status": "failed",
         "status_code": None,
         "success": False,
         "error": reason,
         "depth": None,
-        "time_taken": orjson.loads(time_taken),
+        "time_taken": None,
         "quality": None,
         "content_hash": None,
-        # What the page may be used for follows in crawls with rights.
-        **orjson.loads(b'{"fetched_at":%b}' % visit),
+        # With what the page may be used for, in crawls with rights.
+        **visit,
         "metadata": metadata,
     }
     return orjson.dumps(row)
 
 
-def _whole_row(own: bytes, shared: list[bytes]) -> bytes:
-    visit = own.split(_SEPARATOR)
-    if len(shared) == len(visit) + 2:
-        shared.pop()  # the source of the page
-    if len(shared) != len(visit) + 1:
+def _joined(shared: _Members, visit_json: bytes) -> bytes:
+    """Return the JSON of a row."""
+    visit = _MEMBERS.decode(visit_json)
+    if not visit.keys() <= shared.keys():
         raise DamagedContent("the stored page is damaged: its content belongs to another row")
-    return b"".join(chain.from_iterable(zip_longest(shared, visit, fillvalue=b"")))
+    if _METADATA in visit:
+        metadata = _MEMBERS.decode(shared[_METADATA]) | _MEMBERS.decode(visit[_METADATA])
+        visit[_METADATA] = msgspec.Raw(msgspec.json.encode(metadata))
+    return msgspec.json.encode(shared | visit)
 
 
-def _parts(content: StoredContent) -> list[bytes]:
-    return content_text(content).split(_SEPARATOR)
+def _decoded(content: Content) -> _ContentText:
+    return _CONTENT_TEXT.decode(content_text(content))
 
 
-def content_text(content: StoredContent) -> bytes:
+def content_text(content: Content) -> bytes:
     """Return the text of a content; raises `DamagedContent`."""
     text = _decompressed(content) if content.text is None else content.text
     if content_id(text) != content.id:
@@ -172,7 +203,7 @@ def content_text(content: StoredContent) -> bytes:
     return text
 
 
-def _decompressed(content: StoredContent) -> bytes:
+def _decompressed(content: Content) -> bytes:
     body = content.body
     if body is None:
         raise DamagedContent("the stored page is damaged: its content is missing")

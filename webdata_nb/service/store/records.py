@@ -124,73 +124,8 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class RowParts:
-    """The JSON of a row in parts.
-
-    Attributes
-    ----------
-    shared
-        The parts that are the same for each visit of an unchanged page: one more than `own`.
-    own
-        The parts that belong to one visit. Each comes after the shared part of its number.
-    source
-        The page from which values were extracted, as a JSON string; empty without an extraction.
-        It is stored beside the row and is no part of it.
-    """
-
-    shared: tuple[bytes, ...] = field(repr=False)
-    own: tuple[bytes, ...] = field(repr=False)
-    source: bytes = field(default=b"", repr=False)
-
-    @property
-    def json(self) -> bytes:
-        """The whole JSON."""
-        pairs = zip(self.shared, (*self.own, b""), strict=True)
-        return b"".join(part for pair in pairs for part in pair)
-
-    def __add__(self, end: RowParts) -> RowParts:
-        """Return the parts of this JSON and of `end` behind it."""
-        *before, last = self.shared
-        shared = (*before, last + end.shared[0], *end.shared[1:])
-        return RowParts(shared, self.own + end.own, self.source or end.source)
-
-
-@dataclass(frozen=True, slots=True)
-class NewContent:
-    """What an entry shares with others, compressed.
-
-    `id` is the hash of what `body` compresses, and `size` its bytes (see `page_contents`).
-    """
-
-    id: bytes
-    body: bytes = field(repr=False)
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
-    """One journal entry of a job; `page` is the JSON of a row, if the entry is one.
-
-    `charged` names the operations to charge for a successful row once it is visible. With a
-    `content`, `page` has only the parts that belong to the visit; the content has the others, and
-    the journal if `journal` is empty (`page_contents.share_content`). `visit` is what a crawl
-    stores of the visit beside its row (`crawl.visit_record`).
-    """
-
-    ordinal: int
-    url: str
-    success: bool
-    journal: bytes
-    page: bytes | None = None
-    position: int | None = None
-    charged: tuple[str, ...] = ()
-    content: NewContent | None = None
-    visit: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredContent:
-    """A content as it is stored.
+class Content:
+    """What an entry shares with others (see `page_contents`).
 
     Attributes
     ----------
@@ -214,22 +149,23 @@ class StoredContent:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRow:
-    """The row and the journal of an entry as they are stored: whole, or with a content."""
+class JournalEntry:
+    """One journal entry of a job; `page` is the JSON of a row, if the entry is one.
 
-    url: str
-    page: bytes
-    journal: bytes = b""
-    content: StoredContent | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEntry:
-    """A journal entry, read back to continue a job."""
+    `charged` names the operations to charge for a successful row once it is visible. With a
+    `content`, `page` has only what belongs to the visit; the content has the rest, and the journal
+    if `journal` is empty (`page_contents.share_content`). `visit` is what a crawl stores of the
+    visit beside its row (`crawl.visit_record`). An entry that is read has what its reader needs.
+    """
 
     ordinal: int
-    position: int | None
+    url: str
+    success: bool
     journal: bytes
+    page: bytes | None = None
+    position: int | None = None
+    charged: tuple[str, ...] = ()
+    content: Content | None = None
     visit: str | None = None
 
 
@@ -244,7 +180,7 @@ class StoredVisit:
 
 @dataclass(frozen=True, slots=True)
 class WholeEntry:
-    """The JSON of a stored row, its journal, and the source of its page as in `RowParts`."""
+    """The JSON of a stored row, its journal, and the source of its page as a JSON string."""
 
     row: bytes = field(repr=False)
     journal: bytes = field(repr=False)

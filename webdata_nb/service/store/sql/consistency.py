@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from webdata_nb.service.store.page_contents import DamagedContent, content_text
-from webdata_nb.service.store.records import StoredContent
+from webdata_nb.service.store.records import Content
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 
 MAX_PROBLEMS: Final = 100
@@ -48,7 +48,7 @@ def _wrong_contents(transaction: Transaction) -> Iterator[str]:
 
 def _damage(row: SqlRow) -> str:
     try:
-        content_text(StoredContent(row["id"], row["body"], row["size"]))
+        content_text(Content(row["id"], row["body"], row["size"]))
     except DamagedContent as error:
         return str(error)
     return ""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from webdata_nb.service.store.page_contents import LARGE_BYTES
-from webdata_nb.service.store.records import StoredContent, StoredRow
+from webdata_nb.service.store.records import Content, JournalEntry
 from webdata_nb.service.store.segments import SegmentSource
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.segment_texts import with_texts
@@ -29,15 +29,21 @@ def delete_unused(transaction: Transaction, content_ids: Iterable[bytes | None])
     transaction.execute_many("delete_unused_content", values)
 
 
-def stored_row(row: SqlRow, *, page: bytes = b"", journal: bytes = b"") -> StoredRow:
+def entry_of_row(row: SqlRow) -> JournalEntry:
     """Return an entry as it is stored, with its content."""
-    return StoredRow(row["url"], page, journal, _stored_content(row))
-
-
-def _stored_content(row: SqlRow) -> StoredContent | None:
-    if row["content_id"] is None:
-        return None
-    return StoredContent(row["content_id"], row["body"], row["size"] or 0, row["segment"])
+    content = None
+    if row["content_id"] is not None:
+        content = Content(row["content_id"], row["body"], row["size"] or 0, row["segment"])
+    return JournalEntry(
+        ordinal=row["ordinal"],
+        url=row["url"],
+        success=bool(row["success"]),
+        journal=row["journal"],
+        page=row["page"],
+        position=row["position"],
+        content=content,
+        visit=row["visit"],
+    )
 
 
 class ContentReader:
@@ -47,7 +53,7 @@ class ContentReader:
         self._database, self._segments = database, segments
 
     async def convert(
-        self, pages: Sequence[StoredRow], convert: Callable[[StoredRow], T]
+        self, pages: Sequence[JournalEntry], convert: Callable[[JournalEntry], T]
     ) -> list[T]:
         """Return what `convert` makes of each page; on another thread if there is much to do."""
         converted: list[T] = []
@@ -57,7 +63,7 @@ class ContentReader:
         return converted
 
 
-def _slices(pages: Sequence[StoredRow]) -> Iterator[Sequence[StoredRow]]:
+def _slices(pages: Sequence[JournalEntry]) -> Iterator[Sequence[JournalEntry]]:
     """Divide pages into slices whose contents in segments are not too large for the memory."""
     start = size = 0
     for end, page in enumerate(pages):
@@ -69,12 +75,12 @@ def _slices(pages: Sequence[StoredRow]) -> Iterator[Sequence[StoredRow]]:
     yield pages[start:]
 
 
-async def _convert(pages: Sequence[StoredRow], convert: Callable[[StoredRow], T]) -> list[T]:
+async def _convert(pages: Sequence[JournalEntry], convert: Callable[[JournalEntry], T]) -> list[T]:
     if sum(map(_work, pages)) < LARGE_BYTES:
         return list(map(convert, pages))
     return await asyncio.to_thread(lambda: list(map(convert, pages)))
 
 
-def _work(page: StoredRow) -> int:
+def _work(page: JournalEntry) -> int:
     """Return how many bytes are decompressed for a page."""
     return 0 if page.content is None else page.content.size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -28,10 +29,9 @@ from webdata_nb.service.store.records import (
     CrawlState,
     JobRecord,
     JobSnapshot,
+    JournalEntry,
     Lease,
     LegEnd,
-    StoredEntry,
-    StoredRow,
     StoredVisit,
     UnindexedRow,
     WholeEntry,
@@ -44,7 +44,7 @@ from webdata_nb.service.store.sql.connection import (
     SqlRow,
     Transaction,
 )
-from webdata_nb.service.store.sql.contents import ContentReader, stored_row
+from webdata_nb.service.store.sql.contents import ContentReader, entry_of_row
 from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values
 from webdata_nb.service.store.sql.outbox import has_page_events
 
@@ -215,17 +215,17 @@ class JobQueue:
 
     async def journal(
         self, job_id: str, *, start: int = 0, count: int = ALL_ENTRIES
-    ) -> Sequence[StoredEntry]:
+    ) -> Sequence[JournalEntry]:
         """Return up to `count` entries of a job's journal in order, from ordinal `start`.
 
         Entries whose content is damaged are left out.
         """
         rows = await self.database.read("journal", job_id=job_id, start=start, count=count)
-        pages = [stored_row(row, journal=row["journal"]) for row in rows]
-        journals = await self.contents.convert(pages, _journal_or_none)
+        entries = list(map(entry_of_row, rows))
+        journals = await self.contents.convert(entries, _journal_or_none)
         return [
-            StoredEntry(row["ordinal"], row["position"], journal, row["visit"])
-            for row, journal in zip(rows, journals, strict=True)
+            replace(entry, journal=journal)
+            for entry, journal in zip(entries, journals, strict=True)
             if journal is not None
         ]
 
@@ -244,11 +244,7 @@ class JobQueue:
         rows = await self.database.read(
             "whole_entry", account_id=account_id, job_id=job_id, ordinal=ordinal
         )
-        pages = [
-            stored_row(row, page=row["page"], journal=row["journal"])
-            for row in rows
-            if row["page"] is not None
-        ]
+        pages = [entry_of_row(row) for row in rows if row["page"] is not None]
         return next(iter(await self.contents.convert(pages, _page_or_none)), None)
 
     async def pinned_files(self, job_id: str) -> dict[str, bytes]:
@@ -278,8 +274,7 @@ class JobQueue:
         rows = await self.database.read(
             "unindexed_rows", job_id=job_id, start=start, stop=start + count
         )
-        pages = [stored_row(row, page=row["page"], journal=row["journal"]) for row in rows]
-        decoded = await self.contents.convert(pages, _decoded_row)
+        decoded = await self.contents.convert(list(map(entry_of_row, rows)), _decoded_row)
         return [
             UnindexedRow(
                 position=row["position"],
@@ -307,7 +302,7 @@ class JobQueue:
         return not rows or rows[0]["expired_at"] is not None
 
 
-def _journal_or_none(page: StoredRow) -> bytes | None:
+def _journal_or_none(page: JournalEntry) -> bytes | None:
     """Return the journal of an entry; None if it is damaged, so that its page is fetched again."""
     try:
         return journal_of(page)
@@ -316,13 +311,13 @@ def _journal_or_none(page: StoredRow) -> bytes | None:
         return None
 
 
-def _page_or_none(page: StoredRow) -> WholeEntry | None:
+def _page_or_none(page: JournalEntry) -> WholeEntry | None:
     """Return a stored page; None if it is damaged, so that it is fetched again."""
     journal = _journal_or_none(page)
     return None if journal is None else WholeEntry(row_of(page), journal, source_json(page))
 
 
-def _decoded_row(page: StoredRow) -> tuple[bytes | Mapping[str, Any], Mapping[str, Any]]:
+def _decoded_row(page: JournalEntry) -> tuple[bytes | Mapping[str, Any], Mapping[str, Any]]:
     """Return a row, or its JSON if it is large, and its journal."""
     row, journal = row_and_journal(page)
     return row if len(row) >= LARGE_BYTES else orjson.loads(row), orjson.loads(journal or b"{}")

@@ -19,18 +19,18 @@ from webdata_nb.service.store.records import (
     IdempotencyKey,
     JobRecord,
     JobSnapshot,
+    JournalEntry,
     NewJob,
     RowRange,
     RowSummary,
-    StoredRow,
     StoredSource,
     StoreSignal,
     UrlOutcome,
 )
 from webdata_nb.service.store.segments import SegmentSource
 from webdata_nb.service.store.sql.batches import settle_end
-from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, SqlRow, Transaction
-from webdata_nb.service.store.sql.contents import ContentReader, stored_row
+from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction
+from webdata_nb.service.store.sql.contents import ContentReader, entry_of_row
 from webdata_nb.service.store.sql.credit_reservations import LockedCredits, settlement_statements
 from webdata_nb.service.store.sql.job_queue import QUEUE_LANE
 from webdata_nb.service.store.sql.job_rows import (
@@ -102,7 +102,7 @@ class JobStore:
         rows = await self.database.read(
             "rows", account_id=account_id, job_id=job_id, start=start, stop=start + count
         )
-        return await self.contents.convert(list(map(_row_with_page, rows)), row_of)
+        return await self.contents.convert(list(map(entry_of_row, rows)), row_of)
 
     async def page_sources(
         self, account_id: str, job_id: str, urls: Sequence[str]
@@ -112,11 +112,11 @@ class JobStore:
         Nothing is stored for a URL that is no row, and for a page without an extraction.
         """
 
-        def query(transaction: Transaction) -> list[StoredRow]:
+        def query(transaction: Transaction) -> list[JournalEntry]:
             of_job = {"account_id": account_id, "job_id": job_id}
             found = transaction.rows_of_each([("row_of_url", {**of_job, "url": u}) for u in urls])
             return [
-                _row_with_page(rows[0]) if rows else StoredRow(url, b"", b"", None)
+                entry_of_row(rows[0]) if rows else JournalEntry(0, url, success=False, journal=b"")
                 for url, rows in zip(urls, found, strict=True)
             ]
 
@@ -145,7 +145,7 @@ class JobStore:
         All of it is read in one transaction. Raises `NoSuchJob`.
         """
 
-        def query(transaction: Transaction) -> tuple[JobRecord, list[StoredRow], Receipt]:
+        def query(transaction: Transaction) -> tuple[JobRecord, list[JournalEntry], Receipt]:
             job = load_job(transaction, account_id, job_id, self.cipher)
             pages = _pages_in_range(transaction, job, row_range(job))
             return job, pages, read_receipt(transaction, job_id, examples)
@@ -223,7 +223,7 @@ class JobStore:
 
 def _pages_in_range(
     transaction: Transaction, job: JobRecord, row_range: RowRange | None
-) -> list[StoredRow]:
+) -> list[JournalEntry]:
     if row_range is None:
         return []
     rows = transaction.rows(
@@ -233,19 +233,15 @@ def _pages_in_range(
         start=row_range.start,
         stop=row_range.start + row_range.count,
     )
-    return list(map(_row_with_page, rows))
+    return list(map(entry_of_row, rows))
 
 
-def _readable_source(page: StoredRow) -> StoredSource:
+def _readable_source(page: JournalEntry) -> StoredSource:
     try:
         source = source_json(page)
     except DamagedContent as error:
         return StoredSource(damage=str(error))
     return StoredSource(str(orjson.loads(source)) if source else None)
-
-
-def _row_with_page(row: SqlRow) -> StoredRow:
-    return stored_row(row, page=row["page"])
 
 
 def add_job(

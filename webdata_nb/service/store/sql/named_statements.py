@@ -19,7 +19,7 @@ from typing import Final
 
 from webdata_nb.service.errors import OtherSchema
 
-SCHEMA_VERSION: Final = 35
+SCHEMA_VERSION: Final = 36
 """The version of `schema.sql`. Lower numbers are of databases before the first release."""
 _ROOT: Final = files("webdata_nb.service.store.sql")
 _NAME: Final = re.compile(r"^-- name: (\w+)(?:( only)? on (\w+))?\s*$", re.MULTILINE)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from webdata_nb.service.store.records import StoredContent, StoredRow
+from webdata_nb.service.store.records import Content, JournalEntry
 from webdata_nb.service.store.segments import SegmentSource
 from webdata_nb.service.store.sql.connection import SqlDatabase
 
 
 async def with_texts(
-    rows: Sequence[StoredRow], database: SqlDatabase, source: SegmentSource
-) -> Sequence[StoredRow]:
+    rows: Sequence[JournalEntry], database: SqlDatabase, source: SegmentSource
+) -> Sequence[JournalEntry]:
     """Return rows with the contents that are in segments; without those that cannot be read.
 
     A segment may be rewritten after the rows were read: contents that it lacks are looked up again.
@@ -37,9 +37,7 @@ async def with_texts(
     ]
 
 
-async def _read(
-    contents: Iterable[StoredContent], source: SegmentSource
-) -> dict[bytes, StoredContent]:
+async def _read(contents: Iterable[Content], source: SegmentSource) -> dict[bytes, Content]:
     """Return those contents that can be read, with their text, by id."""
     by_id = {each.id: each for each in contents}
     ids_by_segment: dict[str, list[bytes]] = {}
@@ -50,21 +48,21 @@ async def _read(
     return {each: replace(by_id[each], text=text) for each, text in texts.items()}
 
 
-async def read_contents(database: SqlDatabase, ids: Sequence[bytes]) -> list[StoredContent]:
+async def read_contents(database: SqlDatabase, ids: Sequence[bytes]) -> list[Content]:
     """Return the contents that are stored, as they are in the database."""
     rows_of_each = await database.query(
         lambda transaction: transaction.rows_of_each([("content", {"id": each}) for each in ids])
     )
     return [
-        StoredContent(bytes(row["id"]), row["body"], row["size"], row["segment"])
+        Content(bytes(row["id"]), row["body"], row["size"], row["segment"])
         for rows in rows_of_each
         for row in rows
     ]
 
 
 async def _moved_since(
-    before: Mapping[bytes, StoredContent], ids: Sequence[bytes], database: SqlDatabase
-) -> list[StoredContent]:
+    before: Mapping[bytes, Content], ids: Sequence[bytes], database: SqlDatabase
+) -> list[Content]:
     """Return contents that are in another place than before."""
     found = await read_contents(database, ids)
     return [each for each in found if each.segment != before[each.id].segment]

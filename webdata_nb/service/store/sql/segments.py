@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final
 
 from webdata_nb.service.errors import SegmentGivenUp
-from webdata_nb.service.store.records import StoredContent
+from webdata_nb.service.store.records import Content
 from webdata_nb.service.store.segments import (
     JobToMove,
     MovableContent,
@@ -54,7 +54,7 @@ class SegmentStore:
         )
         return [MovableContent(bytes(row["id"]), row["size"], row["ordinal"]) for row in rows]
 
-    async def contents(self, ids: Sequence[bytes]) -> list[StoredContent]:
+    async def contents(self, ids: Sequence[bytes]) -> list[Content]:
         """Return those of some contents that exist."""
         return await read_contents(self._database, ids)
 

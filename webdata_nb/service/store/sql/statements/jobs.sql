@@ -238,7 +238,8 @@ RETURNING *;
 
 -- name: journal
 -- The journal of a job in order, to continue the job after a restart, or for the facts of its pages.
-SELECT e.ordinal, e.position, e.url, e.journal, e.visit, e.content_id, c.body, c.size, c.segment
+SELECT e.ordinal, e.position, e.url, e.success, e.page, e.journal, e.visit, e.content_id, c.body,
+  c.size, c.segment
 FROM entry e LEFT JOIN content c ON c.id = e.content_id
 WHERE e.job_id = :job_id AND e.ordinal >= :start ORDER BY e.ordinal LIMIT :count;
 
@@ -249,13 +250,15 @@ WHERE e.job_id = :job_id AND j.account_id = :account_id AND e.visit IS NOT NULL
 ORDER BY e.ordinal;
 
 -- name: whole_entry
-SELECT e.url, e.page, e.journal, e.content_id, c.body, c.size, c.segment
+SELECT e.ordinal, e.position, e.url, e.success, e.page, e.journal, e.visit, e.content_id, c.body,
+  c.size, c.segment
 FROM entry e JOIN job j ON j.id = e.job_id LEFT JOIN content c ON c.id = e.content_id
 WHERE e.job_id = :job_id AND j.account_id = :account_id AND e.ordinal = :ordinal;
 
 -- name: rows
 -- Visible rows of an account's job in order.
-SELECT e.url, e.page, e.content_id, c.body, c.size, c.segment
+SELECT e.ordinal, e.position, e.url, e.success, e.page, e.journal, e.visit, e.content_id, c.body,
+  c.size, c.segment
 FROM entry e JOIN job j ON j.id = e.job_id LEFT JOIN content c ON c.id = e.content_id
 WHERE e.job_id = :job_id AND j.account_id = :account_id
   AND e.position >= :start AND e.position < :stop
@@ -263,7 +266,8 @@ ORDER BY e.position;
 
 -- name: row_of_url
 -- The visible row of an account's job with a URL.
-SELECT e.url, e.page, e.content_id, c.body, c.size, c.segment
+SELECT e.ordinal, e.position, e.url, e.success, e.page, e.journal, e.visit, e.content_id, c.body,
+  c.size, c.segment
 FROM entry e JOIN job j ON j.id = e.job_id LEFT JOIN content c ON c.id = e.content_id
 WHERE e.job_id = :job_id AND j.account_id = :account_id AND e.url = :url
   AND e.position IS NOT NULL
@@ -283,7 +287,8 @@ SELECT id, published FROM job WHERE published > 0 AND expired_at IS NULL
 ORDER BY created_at, id;
 
 -- name: unindexed_rows
-SELECT e.position, e.url, e.page, e.journal, e.success, e.content_id, c.body, c.size, c.segment
+SELECT e.ordinal, e.position, e.url, e.success, e.page, e.journal, e.visit, e.content_id, c.body,
+  c.size, c.segment
 FROM entry e LEFT JOIN content c ON c.id = e.content_id
 WHERE e.job_id = :job_id AND e.position >= :start AND e.position < :stop ORDER BY e.position;
 
