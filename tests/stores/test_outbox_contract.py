@@ -9,14 +9,14 @@ import pytest
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, claimed, entry, new_job
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import InvalidJobState, NoSuchDelivery
-from webdata_nb.service.store.records import CommitBatch
-from webdata_nb.service.store.sql.store import Store
-from webdata_nb.service.store.webhook_records import (
+from webdata_nb.service.store.records import (
     LANES_PER_ENDPOINT,
     WEBHOOK_CONTEXT,
+    CommitBatch,
     Delivery,
     DeliveryCount,
 )
+from webdata_nb.service.store.sql.store import Store
 
 URL = "https://hooks.test/secret"
 

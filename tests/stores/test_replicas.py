@@ -26,7 +26,10 @@ from webdata_nb.service.errors import ConcurrencyReached, StoreUnavailable
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.records import (
+    LANES_PER_ENDPOINT,
+    WEBHOOK_CONTEXT,
     CommitBatch,
+    DueEndpoint,
     IdempotencyKey,
     JobRecord,
     Lease,
@@ -36,11 +39,6 @@ from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
-from webdata_nb.service.store.webhook_records import (
-    LANES_PER_ENDPOINT,
-    WEBHOOK_CONTEXT,
-    DueEndpoint,
-)
 from webdata_nb.service.work.retention import Janitor
 
 REPLICAS: Final = 4

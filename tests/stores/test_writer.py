@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from webdata_nb.service.store.sqlite.writer import GroupCommitWriter
+from webdata_nb.service.store.sqlite.database import GroupCommitWriter
 
 Change = Callable[[sqlite3.Connection], int]
 

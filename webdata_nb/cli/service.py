@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from webdata_nb.service.credits.ledger import Terms
     from webdata_nb.service.signing.message_signature import SigningKey, SigningKeySet
     from webdata_nb.service.signing.request_signer import SigningKeyFile
-    from webdata_nb.service.store.account_records import AccountUsage
     from webdata_nb.service.store.backends import CheckResult
+    from webdata_nb.service.store.records import AccountUsage
     from webdata_nb.service.store.sql.accounts import AccountStore
 
 # What argparse needs to know of an option, by the type of its value.

@@ -26,7 +26,7 @@ from webdata_nb.service.runtime.event_loop import cancel
 from webdata_nb.service.server import limited_shutdown, stop_on_signals, tune_process
 from webdata_nb.service.settings import InvalidSetting, ServiceSettings, takes_options
 from webdata_nb.service.store.backends import SCHEMA_VERSION, open_store
-from webdata_nb.service.store.sql.replicas import ReplicaStore
+from webdata_nb.service.store.sql.store import ReplicaStore
 
 if TYPE_CHECKING:
     from webdata_nb.service.job_workers.cluster import DaskCluster

@@ -39,7 +39,7 @@ from webdata_nb.service.routes.routing import (
     read_list_cursor,
     strict_router,
 )
-from webdata_nb.service.store.webhook_records import Delivery
+from webdata_nb.service.store.records import Delivery
 from webdata_nb.service.webhooks.schedule import POLICIES, is_acknowledged
 
 STATES: Final = ("pending", "delivered", "failed")

@@ -20,8 +20,7 @@ from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION
 from webdata_nb.service.store.sql.segments import segments_with_contents
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex
-from webdata_nb.service.store.sqlite.backup import back_up
-from webdata_nb.service.store.sqlite.check import check_database
+from webdata_nb.service.store.sqlite.check import back_up, check_database
 from webdata_nb.service.store.sqlite.check import read_segments as read_sqlite_segments
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 from webdata_nb.service.store.sqlite.store import SqliteStore

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from webdata_nb.contract.events import Profile
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.contract.states import JobKind, JobStatus
+from webdata_nb.service.credits.ledger import Balance, LineKind, Terms
 from webdata_nb.service.credits.tariff import Charge
 
 # How long an idempotency key finds the job that it started.
@@ -397,3 +399,111 @@ class SpoolLocation:
 
     path: str
     start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account; its balance is that of the billing period at the time it was read."""
+
+    id: str
+    name: str
+    terms: Terms
+    balance: Balance
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """An API key without the key itself. It is invalid from `ends_at` on."""
+
+    id: str
+    name: str
+    account_id: str
+    account: str
+    created_at: float
+    ends_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OperationUsage:
+    """Units and credits charged for one operation in a billing period."""
+
+    platform: str
+    operation: str
+    units: int
+    credits: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccountUsage:
+    """An account's credits, active jobs and calls, and charges of the billing `period`."""
+
+    account: Account
+    period: tuple[float, float]
+    active: int
+    reserved: int
+    used: tuple[OperationUsage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """One stored line of an account's ledger, numbered from 1."""
+
+    number: int
+    at: float
+    kind: LineKind
+    monthly: int
+    topup: int
+    reservation_id: str | None
+    platform: str | None
+    operation: str | None
+    units: int | None
+    credits: int
+
+
+# The key under which a job's context has the options of its webhook.
+WEBHOOK_CONTEXT: Final = "webhook"
+# Concurrent attempts at one account's endpoint, of all processes together.
+LANES_PER_ENDPOINT: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One event for one endpoint; every attempt and replay has the same `event_id`."""
+
+    id: str
+    event_id: str
+    account_id: str
+    job_id: str
+    event: str
+    profile: Profile
+    endpoint: str
+    body: bytes
+    replay: bool
+    state: str
+    attempts: int
+    created_at: float
+    due_at: float
+    ended_at: float | None
+    status: int | None
+    error: str | None
+    lease: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DueEndpoint:
+    """An account's endpoint, at which `count` deliveries are due and have a free lane."""
+
+    account_id: str
+    endpoint: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryCount:
+    """The number of deliveries of an event in a state, and the attempts that they took."""
+
+    event: str
+    state: str
+    deliveries: int
+    attempts: int

@@ -34,16 +34,16 @@ from webdata_nb.service.errors import EgressDenied, NameServerTimeout, NoSuchJob
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.runtime.open_contexts import OpenContexts
 from webdata_nb.service.settings import DIRECT, Upstream
-from webdata_nb.service.store.records import JobRecord
-from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.store.sql.job_store import JobStore
-from webdata_nb.service.store.sql.outbox import Outbox
-from webdata_nb.service.store.webhook_records import (
+from webdata_nb.service.store.records import (
     LANES_PER_ENDPOINT,
     WEBHOOK_CONTEXT,
     Delivery,
     DueEndpoint,
+    JobRecord,
 )
+from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.sql.job_store import JobStore
+from webdata_nb.service.store.sql.outbox import Outbox
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.webhooks.schedule import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from webdata_nb.service.store.records import Replica
-from webdata_nb.service.store.sql.replicas import ReplicaStore
+from webdata_nb.service.store.sql.store import ReplicaStore
 
 log = logging.getLogger(__name__)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import random
+import secrets
 import selectors
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -18,32 +21,148 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.rows import DictRow
 from psycopg.types.numeric import IntLoader
+from psycopg_pool import ConnectionPool
 
-from webdata_nb.pacing.retry_policies import TRANSACTION
+from webdata_nb.pacing.retry_policies import STORE_SIGNALS, TRANSACTION
 from webdata_nb.service.errors import StoreForbidden
-from webdata_nb.service.store.postgres.clock import ServerClock
-from webdata_nb.service.store.postgres.dialect import postgres_schema
-from webdata_nb.service.store.postgres.errors import is_retryable, translated
-from webdata_nb.service.store.postgres.lanes import OrderedLanes
 from webdata_nb.service.store.postgres.pool import (
     CONNECTION,
     POOL_SIZE,
     POOL_WAIT_S,
     READERS,
     FailFastPool,
+    ServerClock,
+    is_retryable,
+    translated,
 )
 from webdata_nb.service.store.postgres.server_check import ANOTHER, check_signals, check_version
-from webdata_nb.service.store.postgres.signals import Signals
 from webdata_nb.service.store.postgres.transactions import (
     BEGIN_SNAPSHOT,
     STATEMENTS,
     Change,
     Connection,
+    OrderedLanes,
     PostgresTransaction,
     apply_changes,
+    postgres_schema,
 )
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction, wait_applied
 from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION, check_schema
+
+log = logging.getLogger(__name__)
+
+OnSignal = Callable[[str | None], None]
+"""Receives the name of a lane that another process changed; None if any may have changed."""
+
+SEND_INTERVAL_S: Final = 0.1
+# PostgreSQL allows 8,000 bytes in a payload; an id has 36.
+_MAX_NAMES: Final = 150
+_CHECK_S: Final = 1.0
+
+
+class Signals:
+    """Sends and receives the names of changed lanes, at most ten times per second.
+
+    Parameters
+    ----------
+    connect
+        Opens a connection in autocommit mode, which only listens.
+    pool
+        Has the connections that send.
+    channel
+        The name of the store's channel.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], psycopg.Connection[Any]],
+        pool: ConnectionPool[Any],
+        channel: str,
+    ) -> None:
+        self._connect, self._pool, self._channel = connect, pool, channel
+        self._sender = secrets.token_hex(4)
+        self._names: dict[str, None] = {}
+        self._changed = asyncio.Event()
+        self._closing = threading.Event()
+        self._receivers: list[OnSignal] = []
+
+    async def __aenter__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._listen, name="webdata-signals", daemon=True)
+        self._thread.start()
+        self._sending = asyncio.create_task(self._send_forever())
+
+    async def __aexit__(self, *_: object) -> None:
+        self._closing.set()
+        self._sending.cancel()
+        await asyncio.gather(self._sending, return_exceptions=True)
+        with suppress(psycopg.Error):
+            await self._send_names()
+        with suppress(psycopg.Error):  # wakes the listening thread
+            await asyncio.to_thread(self._notify, self._sender, timeout_s=_CHECK_S)
+        await asyncio.to_thread(self._thread.join)
+
+    def add(self, name: str) -> None:
+        """Send the name of a changed lane soon; called on the event loop."""
+        self._names[name] = None
+        self._changed.set()
+
+    def subscribe(self, on_signal: OnSignal) -> None:
+        """Call `on_signal` on the event loop for each signal of another process."""
+        self._receivers.append(on_signal)
+
+    async def _send_forever(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self._send_names()
+            except psycopg.Error:  # sent with the next ones
+                self._changed.set()
+            await asyncio.sleep(SEND_INTERVAL_S)
+
+    async def _send_names(self) -> None:
+        names, self._names = list(self._names), {}
+        try:
+            while names:
+                payload = " ".join([self._sender, *names[:_MAX_NAMES]])
+                await asyncio.to_thread(self._notify, payload)
+                names = names[_MAX_NAMES:]
+        finally:
+            self._names |= dict.fromkeys(names)
+
+    def _notify(self, payload: str, *, timeout_s: float | None = None) -> None:
+        with self._pool.connection(timeout=timeout_s) as connection:
+            connection.execute("SELECT pg_notify(%s, %s)", [self._channel, payload])
+
+    def _listen(self) -> None:
+        failures = 0
+        while not self._closing.is_set():
+            try:
+                with self._connect() as connection:
+                    connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+                    failures = 0
+                    self._receive(None)  # earlier signals are lost
+                    self._receive_until_closed(connection)
+            except psycopg.Error as error:
+                if failures == 0:
+                    log.warning("no signals of other processes: %s", type(error).__name__)
+                failures += 1
+                self._receive(None)
+                self._closing.wait(STORE_SIGNALS.delay_s(failures))
+
+    def _receive_until_closed(self, connection: psycopg.Connection[Any]) -> None:
+        while not self._closing.is_set():
+            for message in connection.notifies(timeout=_CHECK_S, stop_after=1):
+                sender, *names = message.payload.split(" ")
+                if sender != self._sender:
+                    for name in names:
+                        self._receive(name)
+
+    def _receive(self, name: str | None) -> None:
+        for on_signal in tuple(self._receivers):
+            self._loop.call_soon_threadsafe(on_signal, name)
+
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -94,7 +213,7 @@ class PostgresDatabase(SqlDatabase):
         self._writers = ThreadPoolExecutor(POOL_SIZE, thread_name_prefix="webdata-writer")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="webdata-reader")
         self._signals = Signals(self._connect, self._pool, self._channel)
-        self._lanes = OrderedLanes[Change](
+        self._lanes = OrderedLanes(
             self._change_together, on_applied=lambda lane: self._signals.add(lane.name)
         )
         await self._signals.__aenter__()

@@ -36,9 +36,8 @@ from webdata_nb.pacing.shared_pacing import (
     reserved_count,
     reserved_interval,
 )
-from webdata_nb.service.store.postgres.clock import ServerClock
-from webdata_nb.service.store.postgres.dialect import with_placeholders
-from webdata_nb.service.store.postgres.pool import CONNECTION
+from webdata_nb.service.store.postgres.pool import CONNECTION, ServerClock
+from webdata_nb.service.store.postgres.transactions import with_placeholders
 from webdata_nb.service.store.sql.named_statements import parse_statements
 
 log = logging.getLogger(__name__)

@@ -1,17 +1,76 @@
-"""A connection pool that fails fast while the server is unreachable."""
+"""Connections to a PostgreSQL server: a pool that fails fast, errors, the server's clock."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Self
 
 import psycopg
+from psycopg import errors
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from webdata_nb.service.store.postgres.errors import first_line
+from webdata_nb.page.errors import ApplicationError
+from webdata_nb.service.errors import DiskFull, StoreBusy, StoreDamaged, StoreUnavailable
+
+_RETRYABLE: Final = (errors.SerializationFailure, errors.DeadlockDetected)
+# PostgreSQL's name of the reference of entries to contents.
+_CONTENT_REFERENCE: Final = "entry_content_id_fkey"
+_BUSY: Final = (errors.QueryCanceled, errors.LockNotAvailable, *_RETRYABLE)
+_DAMAGED: Final = (errors.DataCorrupted, errors.IndexCorrupted)
+_UNAVAILABLE: Final = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,  # a connection that was closed
+    errors.ReadOnlySqlTransaction,  # a standby
+)
+
+
+def is_retryable(error: BaseException) -> bool:
+    """Whether the transaction may succeed if it is run again at once."""
+    return isinstance(error, _RETRYABLE) or _is_content_race(error)
+
+
+def _is_content_race(error: BaseException) -> bool:
+    """Whether an entry was to use a content while another transaction deleted it, or vice versa."""
+    if not isinstance(error, errors.ForeignKeyViolation):
+        return False
+    return error.diag.constraint_name == _CONTENT_REFERENCE
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise PostgreSQL's errors as the service's errors."""
+    try:
+        yield
+    except psycopg.Error as error:
+        service_error = _service_error(error)
+        if service_error is None:
+            raise
+        raise service_error from error
+
+
+def _service_error(error: psycopg.Error) -> ApplicationError | None:
+    reason = first_line(error)
+    if isinstance(error, _DAMAGED):
+        return StoreDamaged(
+            f"the service's database is damaged ({reason}): restore it from a backup"
+        )
+    if isinstance(error, errors.DiskFull):
+        return DiskFull("the disk of the service's database is full")
+    if isinstance(error, _BUSY) or _is_content_race(error):
+        return StoreBusy(f"the service's database is busy ({reason})")
+    if isinstance(error, _UNAVAILABLE):
+        return StoreUnavailable(f"the service's database is not available ({reason})")
+    return None
+
+
+def first_line(error: psycopg.Error) -> str:
+    """Return the beginning of a message; later lines may quote a statement."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
 
 POOL_SIZE: Final = 8
 READERS: Final = 4
@@ -147,3 +206,50 @@ class FailFastPool(ConnectionPool[PoolConnection]):
         else:
             self._availability.connection_worked()
         super().putconn(conn)
+
+
+# A clock that is a few parts in a million off drifts by less than a millisecond in this time.
+INTERVAL_S: Final = 60.0
+_SAMPLES: Final = 3
+
+
+class ServerClock:
+    """The server's clock, as this process's monotonic clock plus an offset.
+
+    The offset is measured by requests to the server: half of the fastest one's duration is its
+    error. The time of this machine does not matter, nor whether someone changes it.
+
+    Attributes
+    ----------
+    offset : float
+        Seconds by which the server's time is ahead of this process's monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        self.offset = 0.0
+        self._measured_at = float("-inf")
+
+    def now(self) -> float:
+        """Return the server's time in Unix seconds."""
+        return time.monotonic() + self.offset
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the offset should be measured again."""
+        return time.monotonic() - self._measured_at > INTERVAL_S
+
+    def synchronize(self, connection: psycopg.Connection[Any]) -> None:
+        """Measure the offset."""
+        self._measured_at = time.monotonic()
+        samples = [_sample(connection) for _ in range(_SAMPLES)]
+        self.offset = min(samples)[1]
+
+
+def _sample(connection: psycopg.Connection[Any]) -> tuple[float, float]:
+    """Return the duration of a request, and the offset by it."""
+    start = time.monotonic()
+    cursor = connection.execute("SELECT EXTRACT(EPOCH FROM clock_timestamp())::float8 AS now")
+    end = time.monotonic()
+    row = cursor.fetchone()
+    server_time = float(row["now"]) if row else 0.0
+    return end - start, server_time - (start + end) / 2

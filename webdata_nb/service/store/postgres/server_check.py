@@ -10,8 +10,7 @@ import psycopg
 from psycopg import sql
 
 from webdata_nb.service.errors import OtherSchema, StoreForbidden, StoreUnavailable
-from webdata_nb.service.store.postgres.errors import translated
-from webdata_nb.service.store.postgres.pool import CONNECTION, CONNECTIONS_PER_PROCESS
+from webdata_nb.service.store.postgres.pool import CONNECTION, CONNECTIONS_PER_PROCESS, translated
 from webdata_nb.service.store.sql.consistency import CheckResult
 from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION, check_schema
 

@@ -1,9 +1,11 @@
-"""Runs named statements on a connection, in as few round trips as their results allow."""
+"""Runs named statements on a PostgreSQL connection, and the changes of one lane in order."""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
 from types import TracebackType
@@ -13,9 +15,52 @@ import orjson
 import psycopg
 from psycopg.rows import DictRow
 
-from webdata_nb.service.store.postgres.dialect import postgres_statements
 from webdata_nb.service.store.sql.batches import join_commits
-from webdata_nb.service.store.sql.connection import NamedStatement, RowSet, SqlRow, Transaction
+from webdata_nb.service.store.sql.connection import (
+    Lane,
+    NamedStatement,
+    RowSet,
+    SqlRow,
+    Transaction,
+    wait_applied,
+)
+from webdata_nb.service.store.sql.named_statements import schema, statements
+
+DIALECT: Final = "postgresql"
+_PLACEHOLDER: Final = re.compile(r"(?<![:\w]):([a-z_]+)")
+# Arrays are sent in PostgreSQL's binary format: as text, a page takes four times the bytes.
+_ARRAY: Final = re.compile(r"(?<![:\w]):([a-z_]+)(::\w+\[\])")
+_COMMENT: Final = re.compile(r"^\s*--.*\n?", re.MULTILINE)
+_TYPE: Final = re.compile(r"\b(BLOB|TEXT)\b(?!\[)")
+# Texts are ordered by their bytes, as in SQLite, whatever the language of the database.
+_TYPES: Final = {"BLOB": "BYTEA", "TEXT": 'TEXT COLLATE "C"'}
+
+
+@cache
+def postgres_statements() -> dict[str, str]:
+    """Return every statement by its name, with placeholders such as `%(job_id)s`."""
+    return {name: with_placeholders(text) for name, text in statements(DIALECT).items()}
+
+
+def postgres_schema() -> str:
+    """Return the script that creates the tables in an empty schema."""
+    return _TYPE.sub(lambda match: _TYPES[match[1]], schema(DIALECT))
+
+
+def with_placeholders(statement: str) -> str:
+    r"""Return a statement for psycopg.
+
+    Examples
+    --------
+    >>> with_placeholders("SELECT 1 WHERE a LIKE '%' || :word")
+    "SELECT 1 WHERE a LIKE '%%' || %(word)s"
+    >>> with_placeholders("SELECT unnest(:urls::text[])")
+    'SELECT unnest(%(urls)b::text[])'
+    """
+    code = _COMMENT.sub("", statement)  # comments name placeholders too
+    code = _ARRAY.sub(r"%(\1)b\2", code.replace("%", "%%"))
+    return _PLACEHOLDER.sub(r"%(\1)s", code)
+
 
 Change = Callable[[Transaction], Any]
 Connection = psycopg.Connection[DictRow]
@@ -175,3 +220,77 @@ def apply_changes(connection: Connection, changes: Sequence[Change]) -> Sequence
         for change, count in joined:
             values += [*[None] * (count - 1), change(transaction)]
     return values
+
+
+_MAX_GROUP: Final = 32
+_Waiting = tuple[Change, asyncio.Future[Any]]
+
+
+class OrderedLanes:
+    """Queues of changes by lane; lanes run concurrently, each applies one group after the other.
+
+    A group that fails is run again change by change, so that each receives its own error.
+
+    Parameters
+    ----------
+    run
+        Applies changes in one transaction, and returns their values.
+    on_applied
+        Called with the lane after each transaction.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Sequence[Change]], Awaitable[Sequence[Any]]],
+        on_applied: Callable[[Lane], None],
+    ) -> None:
+        self._run, self._on_applied = run, on_applied
+        self._lanes: dict[Lane, deque[_Waiting]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def add(self, lane: Lane, change: Change) -> Any:
+        """Apply a change after the earlier ones of its lane; return its value.
+
+        The change of a caller that is cancelled is applied all the same.
+        """
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        queue = self._lanes.get(lane)
+        if queue is None:
+            queue = self._lanes[lane] = deque()
+            task = asyncio.create_task(self._drain(lane, queue))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        queue.append((change, future))
+        return await wait_applied(future)
+
+    async def close(self) -> None:
+        """Wait until every change is applied."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _drain(self, lane: Lane, queue: deque[_Waiting]) -> None:
+        max_group = _MAX_GROUP if lane.grouped else 1
+        while queue:
+            group = [queue.popleft() for _ in range(min(len(queue), max_group))]
+            await self._apply(group)
+            self._on_applied(lane)
+        del self._lanes[lane]
+
+    async def _apply(self, group: Sequence[_Waiting]) -> None:
+        try:
+            values = await self._run([change for change, _ in group])
+        except Exception as error:  # noqa: BLE001 - the callers receive it
+            if len(group) == 1:
+                _fail(group[0][1], error)
+                return
+            for waiting in group:
+                await self._apply([waiting])
+            return
+        for (_, future), value in zip(group, values, strict=True):
+            if not future.cancelled():
+                future.set_result(value)
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.cancelled():
+        future.set_exception(error)

@@ -31,6 +31,11 @@ from webdata_nb.service.store.records import (
     LegEnd,
     UrlOutcome,
 )
+from webdata_nb.service.store.sql.accounts import (
+    LockedCredits,
+    settle_job,
+    settlement_statements,
+)
 from webdata_nb.service.store.sql.connection import (
     NamedStatement,
     RowSet,
@@ -38,11 +43,6 @@ from webdata_nb.service.store.sql.connection import (
     Transaction,
 )
 from webdata_nb.service.store.sql.contents import delete_unused
-from webdata_nb.service.store.sql.credit_reservations import (
-    LockedCredits,
-    settle_job,
-    settlement_statements,
-)
 from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values
 from webdata_nb.service.store.sql.outbox import add_end_delivery, add_page_deliveries
 from webdata_nb.service.store.sql.receipts import receipt_counts

@@ -28,10 +28,10 @@ from webdata_nb.service.store.records import (
     UrlOutcome,
 )
 from webdata_nb.service.store.segments import SegmentSource
+from webdata_nb.service.store.sql.accounts import LockedCredits, settlement_statements
 from webdata_nb.service.store.sql.batches import settle_end
 from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction
 from webdata_nb.service.store.sql.contents import ContentReader, entry_of_row
-from webdata_nb.service.store.sql.credit_reservations import LockedCredits, settlement_statements
 from webdata_nb.service.store.sql.job_queue import QUEUE_LANE
 from webdata_nb.service.store.sql.job_rows import (
     accepted_job,

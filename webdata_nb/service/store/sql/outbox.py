@@ -14,15 +14,15 @@ from webdata_nb.contract import webhook_payloads
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.webhook_payloads import WebhookJob, WebhookPayload
 from webdata_nb.service.errors import InvalidJobState, NoSuchDelivery
-from webdata_nb.service.store.records import JobRecord
-from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
-from webdata_nb.service.store.webhook_records import (
+from webdata_nb.service.store.records import (
     LANES_PER_ENDPOINT,
     WEBHOOK_CONTEXT,
     Delivery,
     DeliveryCount,
     DueEndpoint,
+    JobRecord,
 )
+from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 
 NEWEST: Final = (float("inf"), "\U0010ffff")
 

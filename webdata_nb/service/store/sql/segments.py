@@ -17,7 +17,7 @@ from webdata_nb.service.store.segments import (
     StoredSegment,
 )
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
-from webdata_nb.service.store.sql.segment_texts import read_contents
+from webdata_nb.service.store.sql.contents import read_contents
 
 _STORE_ID: Final = "store id"
 

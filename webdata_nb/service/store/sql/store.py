@@ -1,23 +1,162 @@
-"""The whole store on a database that runs the named statements."""
+"""Deletes old rows, jobs and idempotency keys, a slice in each transaction."""
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from webdata_nb.service.encryption import SecretCipher
-from webdata_nb.service.store.records import StateCounts
+from webdata_nb.service.store.records import LIVE_S, Replica, StateCounts
 from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentSource
 from webdata_nb.service.store.sql.accounts import AccountStore
-from webdata_nb.service.store.sql.connection import SqlDatabase
-from webdata_nb.service.store.sql.job_queue import JobQueue
+from webdata_nb.service.store.sql.connection import SqlDatabase, Transaction
+from webdata_nb.service.store.sql.contents import delete_unused
+from webdata_nb.service.store.sql.job_queue import QUEUE_LANE, JobQueue
 from webdata_nb.service.store.sql.job_store import JobStore
 from webdata_nb.service.store.sql.outbox import Outbox
-from webdata_nb.service.store.sql.replicas import ReplicaStore
-from webdata_nb.service.store.sql.retention import RetentionStore
+from webdata_nb.service.store.sql.receipts import pack_slice
 from webdata_nb.service.store.sql.secrets import SecretStore
 from webdata_nb.service.store.sql.segments import SegmentStore
+
+# Rows may be megabytes each: a slice must not hold up the commits of running jobs.
+_ENTRIES: Final = 20
+_SLICES: Final = {"delete_receipt": 1000, "delete_receipt_blocks": 20, "delete_pinned_files": 20}
+_JOBS: Final = 50
+_KEYS: Final = 1000
+
+
+class RetentionStore:
+    """Deletes old rows, jobs and keys in slices; every step can be repeated."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+
+    async def active_job_ids(self) -> set[str]:
+        """Return the pending and running jobs of all accounts."""
+        return {str(row["id"]) for row in await self._database.read("active_job_ids")}
+
+    async def due_jobs(self, *, searches_before: float, crawls_before: float) -> list[str]:
+        """Return some of the ended jobs whose rows are to be deleted, oldest first."""
+        rows = await self._database.read(
+            "due_jobs",
+            searches_before=searches_before,
+            crawls_before=crawls_before,
+            limit=_JOBS,
+        )
+        return [str(row["id"]) for row in rows]
+
+    async def mark_expired(self, job_id: str, *, now: float) -> None:
+        """Mark a job, so that its remaining rows are not read any more."""
+        await self._database.write("mark_expired", id=job_id, now=now)
+
+    async def delete_rows(self, job_id: str, *, now: float) -> None:
+        """Delete the rows, receipt and pinned files of a marked job."""
+        while await self._database.change(partial(_delete_entries, job_id)):
+            pass
+        for statement, limit in _SLICES.items():
+            while await self._database.write(statement, id=job_id, limit=limit):
+                pass
+        await self._database.write("mark_cleared", id=job_id, now=now)
+
+    async def delete_jobs(self, *, before: float) -> int:
+        """Delete some jobs without rows that ended before; return how many."""
+        rows = await self._database.read("old_jobs", before=before, limit=_JOBS)
+        for row in rows:
+            await self._database.write("delete_job", id=row["id"])
+        return len(rows)
+
+    async def delete_idempotency_keys(self, *, before: float) -> int:
+        """Delete some idempotency keys that are older; return how many."""
+        return await self._database.write("delete_idempotency_keys", before=before, limit=_KEYS)
+
+    async def pack_receipts(self) -> bool:
+        """Compress a part of the receipt of an ended job; return whether there may be more."""
+        return await self._database.change(pack_slice)
+
+    async def return_space(self) -> None:
+        """Return the space of deleted data to the file system, where the database can."""
+        await self._database.return_space()
+
+
+def _delete_entries(job_id: str, transaction: Transaction) -> int:
+    """Delete some entries, and their contents unless others use them; return how many."""
+    entries = transaction.rows("delete_entries", id=job_id, limit=_ENTRIES)
+    delete_unused(transaction, (row["content_id"] for row in entries))
+    return len(entries)
+
+
+class ReplicaStore:
+    """The processes that serve the store now; none on a store for one process.
+
+    A process whose last heartbeat is older than `LIVE_S` counts as dead.
+    """
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+        self._counts: deque[tuple[float, int]] = deque()
+
+    async def join(self, replica: Replica, *, previous: str | None = None) -> None:
+        """Add a process; it replaces an earlier one of its name.
+
+        `previous` is the id of a process that has ended: its jobs can be claimed at once.
+        """
+        now = self._database.now()
+
+        def change(transaction: Transaction) -> None:
+            transaction.execute(
+                "delete_old_replicas", id=replica.id, name=replica.name, since=now - LIVE_S
+            )
+            if previous is not None:
+                transaction.execute("expire_leases_of", worker=previous)
+            _write_heartbeat(transaction, replica, now)
+
+        # In the lane of the queue: other processes look for the jobs that this one does not take.
+        await self._database.change(change, lane=QUEUE_LANE)
+        await self._count_live(now)
+
+    async def heartbeat(self, replica: Replica) -> list[Replica]:
+        """Write that a process is alive; return all live ones."""
+        now = self._database.now()
+        await self._database.change(lambda transaction: _write_heartbeat(transaction, replica, now))
+        return await self._count_live(now)
+
+    async def leave(self, replica: Replica) -> None:
+        """Remove a process that stops."""
+        await self._database.write("delete_replica", id=replica.id)
+
+    async def live(self) -> list[Replica]:
+        """Return the live processes, the one that started first at the front."""
+        rows = await self._database.read("live_replicas", since=self._database.now() - LIVE_S)
+        return [Replica(row["id"], row["name"], row["slots"], row["started_at"]) for row in rows]
+
+    def count(self) -> int:
+        """Return the largest number of live processes at a heartbeat of the last `LIVE_S` seconds.
+
+        1 before the first heartbeat. The store is not read.
+        """
+        return max((count for _, count in self._counts), default=1)
+
+    async def _count_live(self, now: float) -> list[Replica]:
+        # A crash of the database empties the table: earlier counts are kept as long as its rows.
+        live = await self.live()
+        self._counts.append((now, len(live)))
+        while self._counts[0][0] < now - LIVE_S:
+            self._counts.popleft()
+        return live
+
+
+def _write_heartbeat(transaction: Transaction, replica: Replica, now: float) -> None:
+    transaction.execute(
+        "heartbeat",
+        id=replica.id,
+        name=replica.name,
+        slots=replica.slots,
+        started_at=replica.started_at,
+        now=now,
+    )
 
 
 class Store(JobStore, JobQueue):

@@ -1,9 +1,11 @@
-"""Checks a SQLite database for damage and contradictions, also while a service uses it."""
+"""Checks and copies a SQLite database, also while a service uses it."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from contextlib import closing
+import tempfile
+from contextlib import closing, suppress
 from pathlib import Path
 
 from webdata_nb.service.errors import StoreDamaged
@@ -14,8 +16,12 @@ from webdata_nb.service.store.sql.consistency import (
     find_contradictions,
 )
 from webdata_nb.service.store.sql.segments import segments_with_contents
-from webdata_nb.service.store.sqlite.database import SqliteTransaction, check_version
-from webdata_nb.service.store.sqlite.errors import is_damaged, translated
+from webdata_nb.service.store.sqlite.database import (
+    SqliteTransaction,
+    check_version,
+    is_damaged,
+    translated,
+)
 
 
 def check_database(path: Path) -> list[CheckResult]:
@@ -83,3 +89,62 @@ def _check_foreign_keys(connection: sqlite3.Connection) -> CheckResult:
     rows = connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_PROBLEMS)
     problems = tuple(f"row {row[1]} of {row[0]} has no {row[2]}" for row in rows)
     return CheckResult("foreign keys", problems)
+
+
+def back_up(source: Path, target: Path) -> int:
+    """Copy the state of a database at one moment to a new file; return the file's bytes.
+
+    The copy appears complete or not at all, is on disk when this returns, and is readable by its
+    owner only.
+
+    Parameters
+    ----------
+    source
+        The database; a service may write to it meanwhile.
+    target
+        The new file, in a directory that exists.
+
+    Raises
+    ------
+    FileExistsError
+        `target` exists; it stays as it is.
+    OSError
+        The copy cannot be written.
+    StoreUnavailable, StoreDamaged
+        The database cannot be read, or the copy is damaged.
+    """
+    if target.exists() or target.is_symlink():
+        raise FileExistsError(f"{target} exists already; give another name")
+    number, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    os.close(number)
+    draft = Path(name)
+    try:
+        _copy(source, draft)
+        check_file(draft)
+        _synchronize(draft)
+        os.link(draft, target)  # unlike a rename, it replaces nothing
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with suppress(OSError):
+                Path(f"{draft}{suffix}").unlink()
+    _synchronize(target.parent)
+    return target.stat().st_size
+
+
+def _copy(source: Path, draft: Path) -> None:
+    with (
+        translated(source),
+        closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)) as connection,
+        closing(sqlite3.connect(draft, isolation_level=None)) as copy,
+    ):
+        connection.backup(copy)
+        # One file, without a log beside it.
+        copy.execute("PRAGMA journal_mode=delete")
+
+
+def _synchronize(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

@@ -28,8 +28,12 @@ from webdata_nb.service.store.sql.text_index import (
     decompressed,
     first_snippet,
 )
-from webdata_nb.service.store.sqlite.database import SqliteTransaction, cut_slice
-from webdata_nb.service.store.sqlite.errors import is_damaged, translated
+from webdata_nb.service.store.sqlite.database import (
+    SqliteTransaction,
+    cut_slice,
+    is_damaged,
+    translated,
+)
 
 log = logging.getLogger(__name__)
 
