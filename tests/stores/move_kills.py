@@ -15,8 +15,7 @@ from tests.postgres import PostgresServer, schema_name
 from tests.stores.jobs import ALICE, BOB, NOW, accounts
 from tests.stores.moving_process import MOVE_STEPS, SWEEP_STEPS
 from tests.stores.test_contents import crawl, expected_rows, rows_of
-from webdata_nb.service.blobs.folder import LocalFolder
-from webdata_nb.service.blobs.store import BlobStore
+from webdata_nb.service.blobs import BlobStore, LocalFolder
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.segments.mover import UNFINISHED_S, BodyMover, SegmentSweep
@@ -24,7 +23,7 @@ from webdata_nb.service.segments.reader import SegmentReader
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.store.sql.connection import SqlDatabase
-from webdata_nb.service.store.sql.segments import segments_with_contents
+from webdata_nb.service.store.sql.contents import segments_with_contents
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 

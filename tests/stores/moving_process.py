@@ -16,14 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from webdata_nb.service.blobs.folder import LocalFolder
-from webdata_nb.service.blobs.store import BlobStore
+from webdata_nb.service.blobs import BlobStore, LocalFolder
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.segments.mover import BodyMover, SegmentSweep
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.connection import SqlDatabase, Transaction
-from webdata_nb.service.store.sql.segments import _complete
+from webdata_nb.service.store.sql.contents import _complete
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 

@@ -11,8 +11,11 @@ from tests.stores.conftest import StoreFactory
 from webdata_nb.service.credits.ledger import terms_of
 from webdata_nb.service.credits.tariff import Charge
 from webdata_nb.service.errors import AccountImportRefused, CreditsUsedUp
-from webdata_nb.service.store.account_file import read_account_file, write_account_file
-from webdata_nb.service.store.sql.accounts import AccountStore
+from webdata_nb.service.store.sql.accounts import (
+    AccountStore,
+    read_account_file,
+    write_account_file,
+)
 from webdata_nb.service.store.sql.store import Store
 
 NOW = 1_800_000_000.0

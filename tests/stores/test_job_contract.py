@@ -24,7 +24,7 @@ from webdata_nb.service.store.records import (
     UnindexedRow,
     UrlOutcome,
 )
-from webdata_nb.service.store.sql.job_store import key_digest
+from webdata_nb.service.store.sql.jobs import key_digest
 from webdata_nb.service.store.sql.store import Store
 
 

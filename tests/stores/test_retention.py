@@ -23,7 +23,7 @@ from webdata_nb.service.store.records import (
     UrlOutcome,
 )
 from webdata_nb.service.store.spool import SpoolDirectory
-from webdata_nb.service.store.sql.job_store import key_digest
+from webdata_nb.service.store.sql.jobs import key_digest
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex
 from webdata_nb.service.work.retention import Janitor

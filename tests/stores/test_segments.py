@@ -15,9 +15,7 @@ from tests.stores.conftest import StoreFactory
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, row_json, shared_entry
 from tests.stores.test_contents import TEXTS, crawl, expected_rows, rows_of, started
 from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.blobs.backend import Blob
-from webdata_nb.service.blobs.folder import LocalFolder
-from webdata_nb.service.blobs.store import BlobStore
+from webdata_nb.service.blobs import Blob, BlobStore, LocalFolder
 from webdata_nb.service.errors import BlobsUnavailable, MissingBlobs, SegmentGivenUp
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.segments import mover
@@ -25,9 +23,12 @@ from webdata_nb.service.segments.mover import BodyMover, SegmentSweep
 from webdata_nb.service.segments.parquet_file import encode_segment, segment_name
 from webdata_nb.service.segments.reader import SegmentReader, check_place, check_segments
 from webdata_nb.service.store.records import CommitBatch, JobRecord, RowRange
-from webdata_nb.service.store.segments import NO_SEGMENTS, StoredSegment
-from webdata_nb.service.store.sql.contents import ContentReader
-from webdata_nb.service.store.sql.segments import segments_with_contents
+from webdata_nb.service.store.sql.contents import (
+    NO_SEGMENTS,
+    ContentReader,
+    StoredSegment,
+    segments_with_contents,
+)
 from webdata_nb.service.store.sql.store import Store
 
 HOUR = 3600.0

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from webdata_nb.service import app
-from webdata_nb.service.store.sql import batches, job_store
+from webdata_nb.service.store.sql import batches, jobs
 from webdata_nb.service.store.sql.outbox import Outbox
 from webdata_nb.service.store.sqlite.store import SqliteStore
 from webdata_nb.service.webhooks.delivery import Sender
@@ -37,7 +37,7 @@ async def die_after_accepting(store: SqliteStore, *arguments: Any, **named: Any)
 
 
 INSTANTS = {
-    "accept": (job_store, "remember_key", die),
+    "accept": (jobs, "remember_key", die),
     "accepted": (SqliteStore, "accept", die_after_accepting),
     "outbox": (batches, "add_end_delivery", die),
     "committed": (Sender, "post", die),

@@ -377,7 +377,7 @@ async def _top_up(accounts: AccountStore, args: argparse.Namespace) -> None:
 
 
 async def _export_accounts(accounts: AccountStore, args: argparse.Namespace) -> None:
-    from webdata_nb.service.store.account_file import write_account_file
+    from webdata_nb.service.store.sql.accounts import write_account_file
 
     export = await accounts.export()
     write_account_file(args.file, export)
@@ -390,7 +390,7 @@ async def _export_accounts(accounts: AccountStore, args: argparse.Namespace) -> 
 
 
 async def _import_accounts(accounts: AccountStore, args: argparse.Namespace) -> None:
-    from webdata_nb.service.store.account_file import read_account_file
+    from webdata_nb.service.store.sql.accounts import read_account_file
 
     export = read_account_file(args.file)
     added = await accounts.import_accounts(export, now=time.time())
@@ -500,7 +500,7 @@ def _check_store(place: StorePlace, args: argparse.Namespace) -> int:
 
 
 async def _run_checks(place: StorePlace, blobs_url: str | None) -> list[CheckResult]:
-    from webdata_nb.service.blobs.store import open_blob_store
+    from webdata_nb.service.blobs import open_blob_store
     from webdata_nb.service.segments.reader import check_segments
     from webdata_nb.service.store.backends import check_store
 

@@ -18,9 +18,14 @@ import fsspec  # type: ignore[import-untyped]
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
 
-from webdata_nb.service.blobs.backend import Blob, checked_name
-from webdata_nb.service.blobs.folder import LocalFolder
-from webdata_nb.service.blobs.store import THREADS, BlobStore, open_blob_store
+from webdata_nb.service.blobs import (
+    THREADS,
+    Blob,
+    BlobStore,
+    LocalFolder,
+    checked_name,
+    open_blob_store,
+)
 from webdata_nb.service.creatives.enrich import RETENTION_S, FileStore
 from webdata_nb.service.errors import BlobsUnavailable, MissingDriver
 from webdata_nb.service.settings import InvalidSetting, blobs_url

@@ -11,7 +11,7 @@ import pytest
 from tests import object_store
 from tests.stores.jobs import accounts
 from tests.stores.test_contents import TEXTS, crawl, expected_rows, rows_of
-from webdata_nb.service.blobs.store import open_blob_store
+from webdata_nb.service.blobs import open_blob_store
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.segments.mover import UNFINISHED_S, BodyMover, SegmentSweep
 from webdata_nb.service.segments.reader import SegmentReader

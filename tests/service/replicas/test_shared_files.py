@@ -13,7 +13,7 @@ from tests.service.replicas.test_bad_stores import PASSWORD, check_refusal, run
 from tests.service.replicas.test_two_replicas import HEADERS, Team, team
 from webdata_nb.contract import paths
 from webdata_nb.service.api_keys import key_hash
-from webdata_nb.service.blobs.folder import LocalFolder
+from webdata_nb.service.blobs import LocalFolder
 from webdata_nb.service.creatives.sample import advertiser_ids
 from webdata_nb.service.credits.ledger import Terms
 

@@ -17,7 +17,7 @@ from tests.service.routes.test_retention import HOUR, Clock
 from tests.service.routes.test_search import article, magazine
 from tests.shell import Shell
 from tests.site.server import Site
-from webdata_nb.service.blobs.folder import LocalFolder
+from webdata_nb.service.blobs import LocalFolder
 from webdata_nb.service.encryption import new_key
 from webdata_nb.service.errors import MissingBlobs
 from webdata_nb.service.segments import mover

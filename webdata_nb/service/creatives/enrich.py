@@ -21,7 +21,7 @@ from PIL import Image, UnidentifiedImageError
 from webdata_nb.contract import limits
 from webdata_nb.contract.requests import CreativesRequest
 from webdata_nb.page.errors import ApplicationError, BadInput, PageError
-from webdata_nb.service.blobs.store import BlobStore
+from webdata_nb.service.blobs import BlobStore
 from webdata_nb.service.creatives.ocr import OcrPool
 from webdata_nb.service.creatives.source import AdCreative, CallDeadline, CreativesSource
 from webdata_nb.service.errors import BlobsUnavailable, SourceError

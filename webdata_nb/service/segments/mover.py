@@ -13,14 +13,14 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
-from webdata_nb.service.blobs.store import BlobStore
+from webdata_nb.service.blobs import BlobStore
 from webdata_nb.service.errors import SegmentGivenUp, StoreUnavailable
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.segments.parquet_file import encode_segment, segment_name, store_folder
 from webdata_nb.service.segments.reader import SegmentReader
 from webdata_nb.service.store.page_contents import DamagedContent, content_text
 from webdata_nb.service.store.records import Content
-from webdata_nb.service.store.segments import JobToMove, MovableContent, StoredSegment
+from webdata_nb.service.store.sql.contents import JobToMove, MovableContent, StoredSegment
 from webdata_nb.service.store.sql.store import Store
 
 log = logging.getLogger(__name__)

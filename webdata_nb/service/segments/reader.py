@@ -10,12 +10,11 @@ from types import MappingProxyType
 from typing import Final
 from weakref import WeakValueDictionary
 
-from webdata_nb.service.blobs.store import BlobStore
+from webdata_nb.service.blobs import BlobStore
 from webdata_nb.service.errors import MissingBlobs
 from webdata_nb.service.segments.parquet_file import InvalidSegment, decode_segment
 from webdata_nb.service.store.backends import CheckResult
-from webdata_nb.service.store.segments import SegmentContents, SegmentSource
-from webdata_nb.service.store.sql.segments import SegmentStore
+from webdata_nb.service.store.sql.contents import SegmentContents, SegmentSource, SegmentStore
 
 log = logging.getLogger(__name__)
 

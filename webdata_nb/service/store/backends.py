@@ -12,12 +12,16 @@ from typing import Final
 from webdata_nb.pacing.shared_pacing import IN_PROCESS, SharedPacing
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import MissingDriver
-from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentContents, SegmentSource
 from webdata_nb.service.store.sql.accounts import AccountStore
 from webdata_nb.service.store.sql.connection import SqlDatabase
 from webdata_nb.service.store.sql.consistency import CheckResult, find_contradictions
+from webdata_nb.service.store.sql.contents import (
+    NO_SEGMENTS,
+    SegmentContents,
+    SegmentSource,
+    segments_with_contents,
+)
 from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION
-from webdata_nb.service.store.sql.segments import segments_with_contents
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex
 from webdata_nb.service.store.sqlite.check import back_up, check_database

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.records import IndexedPage, JobRecord, UnindexedRow
-from webdata_nb.service.store.sql.job_queue import JobQueue
+from webdata_nb.service.store.sql.jobs import JobQueue
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex, indexed_page, origin_of
 

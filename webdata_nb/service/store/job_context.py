@@ -26,7 +26,7 @@ from webdata_nb.service.store.records import (
     WholeEntry,
 )
 from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.store.sql.job_queue import JobQueue
+from webdata_nb.service.store.sql.jobs import JobQueue
 
 
 class JobListener:

@@ -42,7 +42,7 @@ from webdata_nb.service.store.records import (
     JobRecord,
 )
 from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.store.sql.job_store import JobStore
+from webdata_nb.service.store.sql.jobs import JobStore
 from webdata_nb.service.store.sql.outbox import Outbox
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest

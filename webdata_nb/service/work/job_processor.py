@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from webdata_nb.contract.local import service_lock_name
-from webdata_nb.service.blobs.store import BlobStore, open_blob_store
+from webdata_nb.service.blobs import BlobStore, open_blob_store
 from webdata_nb.service.browser.chromium import remove_stale_folders
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.runtime.event_loop import measure_loop_lag, run_in_background
@@ -31,8 +31,8 @@ from webdata_nb.service.store.indexing import BackgroundIndexer, Indexer
 from webdata_nb.service.store.job_context import JobEvents
 from webdata_nb.service.store.records import JobSnapshot, StoreSignal
 from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.store.segments import NO_SEGMENTS
 from webdata_nb.service.store.spool import SpoolDirectory
+from webdata_nb.service.store.sql.contents import NO_SEGMENTS
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex
 from webdata_nb.service.web.egress_policy import EgressPolicy

@@ -45,7 +45,7 @@ from webdata_nb.service.store.records import (
     Lease,
 )
 from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.store.sql.job_queue import JobQueue
+from webdata_nb.service.store.sql.jobs import JobQueue
 from webdata_nb.service.work.membership import Membership
 
 log = logging.getLogger(__name__)

@@ -1,17 +1,96 @@
-"""Reads and deletes the contents of entries, in the database or in segments."""
+"""Contents of entries: read, deleted, and moved to segments, which are files outside the database.
+
+A segment is a file with contents of one account. Its row in the database is written before the
+file, in the state `writing`; the transaction that points contents to the file makes it `stored`. A
+file whose row is in the state `deleting` is never pointed to again, and no other file gets its
+name.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, TypeVar
+import secrets
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from typing import Any, Final, Protocol, TypeVar
 
+from webdata_nb.service.errors import BlobsUnavailable, SegmentGivenUp
 from webdata_nb.service.store.page_contents import LARGE_BYTES
 from webdata_nb.service.store.records import Content, JournalEntry
-from webdata_nb.service.store.segments import SegmentSource
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class JobToMove:
+    """A job whose contents may have to be moved; of a running one, those of visible rows only."""
+
+    id: str
+    account_id: str
+    has_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MovableContent:
+    """A content in the database, found at an entry of a job; `size` is not compressed."""
+
+    id: bytes
+    size: int
+    ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSegment:
+    """A segment with its account, and the number of contents in its file."""
+
+    name: str
+    account_id: str
+    contents: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentContents:
+    """A segment that contents point to, with their ids; `is_stored` as it should be."""
+
+    name: str
+    ids: tuple[bytes, ...]
+    is_stored: bool
+
+
+class SegmentSource(Protocol):
+    """Reads contents in segments."""
+
+    async def texts(self, wanted: Mapping[str, Collection[bytes]]) -> dict[bytes, bytes]:
+        """Return contents by id; those of missing and damaged files are left out.
+
+        Parameters
+        ----------
+        wanted
+            Ids by the name of the segment.
+
+        Raises
+        ------
+        BlobsUnavailable
+            The place of the files does not answer, or this process has none.
+        """
+
+
+class NoSegments(SegmentSource):
+    """The segments of a process without a place for them."""
+
+    async def texts(self, wanted: Mapping[str, Collection[bytes]]) -> dict[bytes, bytes]:
+        """Raise `BlobsUnavailable` if contents are wanted."""
+        if not wanted:
+            return {}
+        raise BlobsUnavailable(
+            "stored pages are in files, and this process has no --blobs (WEBDATA_BLOBS): start it "
+            "with the one of the other processes"
+        )
+
+
+NO_SEGMENTS: Final = NoSegments()
 
 
 async def with_texts(
@@ -143,3 +222,132 @@ async def _convert(pages: Sequence[JournalEntry], convert: Callable[[JournalEntr
 def _work(page: JournalEntry) -> int:
     """Return how many bytes are decompressed for a page."""
     return 0 if page.content is None else page.content.size
+
+
+_STORE_ID: Final = "store id"
+
+
+class SegmentStore:
+    """Contents that are in segments, or are to be moved into them."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+
+    async def store_id(self) -> str:
+        """Return the id of this store; its segments are in a folder of that name."""
+        new_id = secrets.token_hex(4)
+        await self._database.write("add_setting", name=_STORE_ID, value=new_id)
+        [row] = await self._database.read("setting", name=_STORE_ID)
+        return str(row["value"])
+
+    async def newest(self) -> StoredSegment | None:
+        """Return the segment that was stored last; None if there is none."""
+        rows = await self._database.read("newest_segment")
+        return _segment(rows[0]) if rows else None
+
+    async def jobs_to_move(self, *, limit: int) -> list[JobToMove]:
+        """Return ended jobs whose contents were not moved, oldest first, then running ones."""
+        rows = await self._database.read("jobs_to_move", limit=limit)
+        return [JobToMove(row["id"], row["account_id"], bool(row["has_ended"])) for row in rows]
+
+    async def movable_contents(
+        self, job: JobToMove, *, start: int, count: int
+    ) -> list[MovableContent]:
+        """Return contents of a job that are in the database, from ordinal `start`."""
+        rows = await self._database.read(
+            "movable_contents", job_id=job.id, start=start, has_ended=job.has_ended, limit=count
+        )
+        return [MovableContent(bytes(row["id"]), row["size"], row["ordinal"]) for row in rows]
+
+    async def contents(self, ids: Sequence[bytes]) -> list[Content]:
+        """Return those of some contents that exist."""
+        return await read_contents(self._database, ids)
+
+    async def mark_moved(self, job_id: str, *, now: float) -> None:
+        """Note that no content of an ended job is to be moved."""
+        await self._database.write("mark_moved", id=job_id, now=now)
+
+    async def begin(self, segment: StoredSegment, *, now: float) -> None:
+        """Add the row of a segment that is about to be written."""
+        await self._database.write(
+            "add_segment",
+            name=segment.name,
+            account_id=segment.account_id,
+            contents=segment.contents,
+            now=now,
+        )
+
+    async def complete(self, name: str, ids: Sequence[bytes], *, source: str | None = None) -> int:
+        """Point contents to a written segment, in one transaction; return how many.
+
+        They come from the database, or from the segment `source`. A content that was deleted
+        meanwhile stays deleted.
+
+        Raises
+        ------
+        SegmentGivenUp
+            The row of the segment is older than moves may be, and its file is deleted.
+        """
+        return await self._database.change(partial(_complete, name, sorted(ids), source))
+
+    async def reduced(self, *, after: str, limit: int) -> list[StoredSegment]:
+        """Return segments, beyond a name, some of whose contents were deleted."""
+        rows = await self._database.read("reduced_segments", after=after, limit=limit)
+        return [_segment(row) for row in rows]
+
+    async def content_ids(self, name: str) -> list[bytes]:
+        """Return the ids of the contents that are in a segment."""
+        rows = await self._database.read("contents_of_segment", name=name)
+        return [bytes(row["id"]) for row in rows]
+
+    async def give_up(self, *, before: float, limit: int) -> list[str]:
+        """Return the names of segments whose files are to be deleted.
+
+        They are given up before: nothing points to them, and those that are not stored began
+        before a time.
+        """
+
+        def change(transaction: Transaction) -> list[str]:
+            transaction.send("give_up_unfinished_segments", before=before)
+            transaction.send("give_up_unused_segments")
+            return [row["name"] for row in transaction.rows("given_up_segments", limit=limit)]
+
+        return await self._database.change(change)
+
+    async def remove(self, name: str) -> None:
+        """Delete the row of a given up segment, after its file."""
+        await self._database.write("remove_segment", name=name)
+
+    async def names(self) -> set[str]:
+        """Return the names of all segments."""
+        return {row["name"] for row in await self._database.read("segment_names")}
+
+
+def _complete(name: str, ids: Sequence[bytes], source: str | None, transaction: Transaction) -> int:
+    if not transaction.execute("store_segment", name=name):
+        raise SegmentGivenUp(f"the segment {name} took too long to write; it is not used")
+    if source is None:
+        values = [{"id": each, "name": name} for each in ids]
+        return transaction.execute_many("move_content", values)
+    values = [{"id": each, "name": name, "source": source} for each in ids]
+    return transaction.execute_many("repoint_content", values)
+
+
+def segments_with_contents(transaction: Transaction) -> list[SegmentContents]:
+    """Return the segments that contents point to."""
+    rows = transaction.rows("segment_contents")
+    return [
+        SegmentContents(
+            name, tuple(bytes(row["id"]) for row in group), group[0]["state"] == "stored"
+        )
+        for name, group in _grouped(rows)
+    ]
+
+
+def _grouped(rows: Sequence[SqlRow]) -> Iterator[tuple[str, list[SqlRow]]]:
+    for name, group in groupby(rows, key=lambda row: row["segment"]):
+        yield str(name), list(group)
+
+
+def _segment(row: SqlRow) -> StoredSegment:
+    return StoredSegment(row["name"], row["account_id"], row["contents"])

@@ -10,16 +10,18 @@ from typing import Final, Self
 
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.store.records import LIVE_S, Replica, StateCounts
-from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentSource
 from webdata_nb.service.store.sql.accounts import AccountStore
 from webdata_nb.service.store.sql.connection import SqlDatabase, Transaction
-from webdata_nb.service.store.sql.contents import delete_unused
-from webdata_nb.service.store.sql.job_queue import QUEUE_LANE, JobQueue
-from webdata_nb.service.store.sql.job_store import JobStore
+from webdata_nb.service.store.sql.contents import (
+    NO_SEGMENTS,
+    SegmentSource,
+    SegmentStore,
+    delete_unused,
+)
+from webdata_nb.service.store.sql.job_rows import SecretStore
+from webdata_nb.service.store.sql.jobs import QUEUE_LANE, JobQueue, JobStore
 from webdata_nb.service.store.sql.outbox import Outbox
 from webdata_nb.service.store.sql.receipts import pack_slice
-from webdata_nb.service.store.sql.secrets import SecretStore
-from webdata_nb.service.store.sql.segments import SegmentStore
 
 # Rows may be megabytes each: a slice must not hold up the commits of running jobs.
 _ENTRIES: Final = 20

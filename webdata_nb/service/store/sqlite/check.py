@@ -9,13 +9,12 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from webdata_nb.service.errors import StoreDamaged
-from webdata_nb.service.store.segments import SegmentContents
 from webdata_nb.service.store.sql.consistency import (
     MAX_PROBLEMS,
     CheckResult,
     find_contradictions,
 )
-from webdata_nb.service.store.sql.segments import segments_with_contents
+from webdata_nb.service.store.sql.contents import SegmentContents, segments_with_contents
 from webdata_nb.service.store.sqlite.database import (
     SqliteTransaction,
     check_version,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
-from webdata_nb.service.store.segments import NO_SEGMENTS, SegmentSource
+from webdata_nb.service.store.sql.contents import NO_SEGMENTS, SegmentSource
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 

@@ -1,1 +1,0 @@
-"""Files of the service, in a folder or at a URL of fsspec: of creatives and of stored pages."""
