@@ -46,16 +46,10 @@ class StoreRetry:
                 try:
                     return await operation()
                 except StoreUnavailable as error:
-                    self._add_waiting(key, error)
+                    if not self._waiting:
+                        log.warning("jobs are paused: %s", error)
+                    self._waiting[key] = error
                 await asyncio.sleep(STORE.delay_s(attempt))
         finally:
-            self._remove_waiting(key)
-
-    def _add_waiting(self, key: object, error: StoreUnavailable) -> None:
-        if not self._waiting:
-            log.warning("jobs are paused: %s", error)
-        self._waiting[key] = error
-
-    def _remove_waiting(self, key: object) -> None:
-        if self._waiting.pop(key, None) is not None and not self._waiting:
-            log.warning("jobs go on: the database takes writes again")
+            if self._waiting.pop(key, None) is not None and not self._waiting:
+                log.warning("jobs go on: the database takes writes again")

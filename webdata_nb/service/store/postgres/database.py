@@ -143,21 +143,18 @@ class Signals:
                     connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
                     failures = 0
                     self._receive(None)  # earlier signals are lost
-                    self._receive_until_closed(connection)
+                    while not self._closing.is_set():
+                        for message in connection.notifies(timeout=_CHECK_S, stop_after=1):
+                            sender, *names = message.payload.split(" ")
+                            if sender != self._sender:
+                                for name in names:
+                                    self._receive(name)
             except psycopg.Error as error:
                 if failures == 0:
                     log.warning("no signals of other processes: %s", type(error).__name__)
                 failures += 1
                 self._receive(None)
                 self._closing.wait(STORE_SIGNALS.delay_s(failures))
-
-    def _receive_until_closed(self, connection: psycopg.Connection[Any]) -> None:
-        while not self._closing.is_set():
-            for message in connection.notifies(timeout=_CHECK_S, stop_after=1):
-                sender, *names = message.payload.split(" ")
-                if sender != self._sender:
-                    for name in names:
-                        self._receive(name)
 
     def _receive(self, name: str | None) -> None:
         for on_signal in tuple(self._receivers):

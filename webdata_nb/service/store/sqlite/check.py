@@ -118,7 +118,16 @@ def back_up(source: Path, target: Path) -> int:
     os.close(number)
     draft = Path(name)
     try:
-        _copy(source, draft)
+        with (
+            translated(source),
+            closing(
+                sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)
+            ) as connection,
+            closing(sqlite3.connect(draft, isolation_level=None)) as copy,
+        ):
+            connection.backup(copy)
+            # One file, without a log beside it.
+            copy.execute("PRAGMA journal_mode=delete")
         check_file(draft)
         _synchronize(draft)
         os.link(draft, target)  # unlike a rename, it replaces nothing
@@ -128,17 +137,6 @@ def back_up(source: Path, target: Path) -> int:
                 Path(f"{draft}{suffix}").unlink()
     _synchronize(target.parent)
     return target.stat().st_size
-
-
-def _copy(source: Path, draft: Path) -> None:
-    with (
-        translated(source),
-        closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)) as connection,
-        closing(sqlite3.connect(draft, isolation_level=None)) as copy,
-    ):
-        connection.backup(copy)
-        # One file, without a log beside it.
-        copy.execute("PRAGMA journal_mode=delete")
 
 
 def _synchronize(path: Path) -> None:

@@ -168,7 +168,13 @@ class GroupCommitWriter:
                     self._commit([change])
                 return
             results = [(future, None, error) for _, future in group]
-        _deliver(results)
+        # Each event loop is woken once.
+        by_loop: dict[asyncio.AbstractEventLoop, list[_Result]] = {}
+        for result in results:
+            by_loop.setdefault(result[0].get_loop(), []).append(result)
+        for loop, loop_results in by_loop.items():
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_set_futures, loop_results)
 
     def _run_transaction(self, group: list[_Change]) -> list[_Result]:
         if self._connection is None:
@@ -216,16 +222,6 @@ def _run_in_savepoint(
         return None, error
     connection.execute("RELEASE change")
     return value, None
-
-
-def _deliver(results: list[_Result]) -> None:
-    """Set the futures of a group, waking each event loop once."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Result]] = {}
-    for result in results:
-        by_loop.setdefault(result[0].get_loop(), []).append(result)
-    for loop, loop_results in by_loop.items():
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(_set_futures, loop_results)
 
 
 def _set_futures(results: list[_Result]) -> None:
