@@ -219,9 +219,17 @@ def flags_of(element: Element, name: str) -> int:
 @lru_cache(maxsize=1 << 13)
 def flags_of_name(name: str) -> int:
     """Return the flags of a simplified name."""
-    if not name or not _ANY_FLAG.search(name):
+    flags = 0
+    for word in name.split():
+        flags |= _flags_of_word(word)
+    return flags
+
+
+@lru_cache(maxsize=1 << 14)
+def _flags_of_word(word: str) -> int:
+    if not _ANY_FLAG.search(word):
         return 0
-    return sum(flag for flag, pattern in _NAME_FLAGS if pattern.search(name))
+    return sum(flag for flag, pattern in _NAME_FLAGS if pattern.search(word))
 
 
 MAX_NODES: Final = 60_000
@@ -317,9 +325,10 @@ def _read_nodes(body: Element | None, result: PageText) -> None:
             break
         node, flags, names = pending.pop()
         if isinstance(node, Text):
-            text = collapse_whitespace(node.data[: 4 * MAX_TEXT_LENGTH])[:MAX_TEXT_LENGTH]
-            parent = node.parent
-            if text and isinstance(parent, Element):
+            data = node.data[: 4 * MAX_TEXT_LENGTH]
+            text = "" if data.isspace() else collapse_whitespace(data)[:MAX_TEXT_LENGTH]
+            parent = node.parent if text else None
+            if isinstance(parent, Element):
                 has_digit = _DIGIT.search(text) is not None
                 result.texts.append(VisibleText(parent, text, flags, names, has_digit))
         elif isinstance(node, Element) and node.tag not in _SKIPPED:

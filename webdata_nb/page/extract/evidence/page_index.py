@@ -41,6 +41,10 @@ _MAX_NAME_LENGTH: Final = 200
 _ATTRIBUTE: Final = re.compile(
     r"([^\s\"'<>/=]{1,100}+)\s{0,20}+=\s{0,20}+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++))"
 )
+_CLASS: Final = re.compile(
+    r"(?<![\w-])class\s{0,20}=\s{0,20}(?:\"\s*+([^\s\"]++)|'\s*+([^\s']++)|([^\s\"'>]++))",
+    re.IGNORECASE,
+)
 
 
 class TextPiece(NamedTuple):
@@ -180,8 +184,9 @@ class PageTree:
 
     def class_name(self, element: int) -> str:
         """Return the first class of an element; empty without one."""
-        names = self.attributes(element).get("class", "").split(maxsplit=1)
-        return names[0][:_MAX_NAME_LENGTH] if names else ""
+        match = _CLASS.search(self.opening(element))  # faster than to read all attributes
+        name = next(filter(None, match.groups()), "") if match else ""
+        return name[:_MAX_NAME_LENGTH]
 
     def signature(self, element: int) -> str:
         """Return what repeated elements have in common: tag and first class, or the type."""
