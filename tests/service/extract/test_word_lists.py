@@ -29,4 +29,4 @@ def test_symbols_are_folded_and_codes_are_iso_4217() -> None:
 
 def test_the_package_contains_its_data_files() -> None:
     names = {file.name for file in files("webdata_nb.page.extract.data").iterdir()}
-    assert {"product_phrases.json", "currencies.json"} <= names
+    assert {"product_phrases.json", "currencies.json", "vocabulary.json"} <= names
