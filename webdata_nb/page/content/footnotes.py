@@ -74,7 +74,7 @@ def take_footnotes(document: Document, anchors: AnchorTable) -> dict[str, Elemen
         return {}
     body = body_of(document)
     page_length = len(body.text) if body is not None else 0
-    notes = find_linked_notes(MarkedElements(document), TextBudget(_READ_FACTOR * page_length))
+    notes = find_linked_notes(document, TextBudget(_READ_FACTOR * page_length))
     length = sum(len(node.text) for note in notes for node in note.content)
     if not notes or len(notes) > MAX_NOTES or length > _MAX_SHARE * page_length:
         return {}
@@ -262,17 +262,12 @@ _ITEMS: Final = frozenset({"li", "dd"})
 _HEADINGS = "h1,h2,h3,h4,h5,h6"
 
 
-def find_linked_notes(marked: MarkedElements, budget: TextBudget) -> list[Note]:
+def find_linked_notes(document: Document, budget: TextBudget) -> list[Note]:
     """Return the notes that links with a mark lead to, in order of their first reference.
 
-    Parameters
-    ----------
-    marked
-        The elements of the page that may be references or notes.
-    budget
-        The characters that may be read.
+    At most the characters of `budget` are read.
     """
-    notes, others = _group_references(marked)
+    notes, others = _group_references(document)
     _resolve_texts(notes, budget)
     complete = {target: note for target, note in notes.items() if note.content}
     for link, target in others:  # references within notes to earlier notes
@@ -295,19 +290,25 @@ def reference_holder(link: Element) -> Element:
 
 
 def _group_references(
-    marked: MarkedElements,
+    document: Document,
 ) -> tuple[dict[Element, Note], list[tuple[Element, Element]]]:
     """Group the references by their targets; references to what precedes them come second."""
     notes: dict[Element, Note] = {}
     others: list[tuple[Element, Element]] = []
-    for link in marked.elements:
+    elements = document.select("sup,a,[id]")
+    positions = {element: index for index, element in enumerate(elements)}
+    targets: dict[str, Element] = {}
+    for element in elements:
+        for name in filter(None, (element.attr("id"), element.attr("name"))):
+            targets.setdefault(name, element)
+    for link in elements:
         if link.tag != "a" or not (fragment := fragment_of(link)):
             continue
-        target = marked.targets.get(fragment) or marked.targets.get(unquote(fragment))
+        target = targets.get(fragment) or targets.get(unquote(fragment))
         mark = reference_mark(link) if target is not None else None
         if target is None or mark is None:
             continue
-        if marked.positions[target] < marked.positions[link]:
+        if positions[target] < positions[link]:
             others.append((link, target))
         elif target in notes:
             notes[target].references.append(reference_holder(link))
@@ -477,36 +478,6 @@ class Note:
     references: list[Element]
     content: list[Node] = field(default_factory=list)
     remainder: Element | None = None
-
-
-class MarkedElements:
-    """The elements of a page that may belong to footnotes, in document order.
-
-    Parameters
-    ----------
-    document
-        The page.
-
-    Attributes
-    ----------
-    elements
-        The elements, in document order.
-    positions
-        The index of each.
-    targets
-        The elements that links can lead to, by id or name.
-    """
-
-    SELECTOR: Final = "sup,a,[id]"
-
-    def __init__(self, document: Document) -> None:
-        self.elements = document.select(self.SELECTOR)
-        self.positions = {element: index for index, element in enumerate(self.elements)}
-        self.targets: dict[str, Element] = {}
-        for element in self.elements:
-            for name in ("id", "name"):
-                if value := element.attr(name):
-                    self.targets.setdefault(value, element)
 
 
 class TextBudget:

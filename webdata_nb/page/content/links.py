@@ -301,6 +301,7 @@ LAZY_ATTRIBUTES = (
     "data-image",
 )
 SRCSET_ATTRIBUTES = ("srcset", "data-srcset", "data-lazy-srcset")
+_SPACE: Final = re.compile(r"\s")
 _DENSITY_UNIT = 1e-3  # any width in pixels outranks any pixel density
 
 
@@ -377,7 +378,8 @@ def parse_srcset(value: str) -> Iterator[tuple[float, str]]:
         if value[position].isspace() or value[position] == ",":
             position += 1
             continue
-        end = next((i for i in range(position, len(value)) if value[i].isspace()), len(value))
+        space = _SPACE.search(value, position)
+        end = len(value) if space is None else space.start()
         url = value[position:end].rstrip(",")
         comma = end if url != value[position:end] else value.find(",", end)
         descriptor = value[end:comma] if comma >= 0 else value[end:]
