@@ -34,7 +34,7 @@ from webdata_nb.errors import (
     NotFound,
     WrongState,
 )
-from webdata_nb.service.routes.exports import FORMATS
+from webdata_nb.service.routes.results import FORMATS
 from webdata_nb.toolkit import session
 from webdata_nb.toolkit.api import (
     Job,

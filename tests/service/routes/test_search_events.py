@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.service.conftest import Api
 from tests.site.server import Site
-from webdata_nb.service.routes.events import StreamPosition
+from webdata_nb.service.routes.results import StreamPosition
 
 
 @dataclass(frozen=True, slots=True)

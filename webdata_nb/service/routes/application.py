@@ -45,10 +45,9 @@ from webdata_nb.service.http.middleware import SERVICE_UNAVAILABLE, store_unavai
 from webdata_nb.service.routes import (
     crawl,
     creatives,
-    events,
-    exports,
     jobs,
     open_endpoints,
+    results,
     search,
     webhooks,
 )
@@ -59,8 +58,7 @@ ROUTERS: Final = (
     search.router,
     crawl.router,
     jobs.router,
-    exports.router,
-    events.router,
+    results.router,
     open_endpoints.router,
     creatives.router,
     webhooks.router,
