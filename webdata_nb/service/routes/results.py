@@ -27,8 +27,8 @@ from webdata_nb.service.exports import (
     ExportRows,
     StoredRows,
     export_file_name,
-    row_files,
-    zip_export,
+    stream_csv,
+    stream_json,
 )
 from webdata_nb.service.http.compression import etag_matches, etag_of
 from webdata_nb.service.routes.app_state import AppState
@@ -364,8 +364,8 @@ def _event(
 
 _Stream = Callable[[JobRecord, ExportRows], AsyncIterator[bytes]]
 FORMATS: Final[dict[str, tuple[_Stream, str]]] = {
-    "json": (row_files.stream_json, "application/json"),
-    "csv": (row_files.stream_csv, "text/csv; charset=utf-8; header=present"),
+    "json": (stream_json, "application/json"),
+    "csv": (stream_csv, "text/csv; charset=utf-8; header=present"),
     "zip": (zip_export.stream, "application/zip"),
 }
 
