@@ -530,8 +530,8 @@ RunOnFile = Callable[["SigningKeyFile", argparse.Namespace], None]
 
 _START_HOURS: Final = 24.0
 _KEEP_DAYS: Final = 7.0
-_MAX_HOURS: Final = 24.0 * 30
-_MAX_DAYS: Final = 365.0
+_MAX_START_HOURS: Final = 24.0 * 30
+_MAX_KEEP_DAYS: Final = 365.0
 _HOUR_S: Final = 3600
 _DAY_S: Final = 24 * _HOUR_S
 
@@ -620,10 +620,10 @@ def _list_signing_keys(file: SigningKeyFile, _args: argparse.Namespace) -> None:
 def _rotate_signing_key(file: SigningKeyFile, args: argparse.Namespace) -> None:
     from webdata_nb.service.signing.message_signature import MAX_KEYS, SigningKey
 
-    if not 0 <= args.start_in <= _MAX_HOURS:
-        raise InvalidArgument(f"--start-in takes hours from 0 to {_MAX_HOURS:g}")
-    if not 0 <= args.keep <= _MAX_DAYS:
-        raise InvalidArgument(f"--keep takes days from 0 to {_MAX_DAYS:g}")
+    if not 0 <= args.start_in <= _MAX_START_HOURS:
+        raise InvalidArgument(f"--start-in takes hours from 0 to {_MAX_START_HOURS:g}")
+    if not 0 <= args.keep <= _MAX_KEEP_DAYS:
+        raise InvalidArgument(f"--keep takes days from 0 to {_MAX_KEEP_DAYS:g}")
     agent = None if args.agent is None else _checked_agent(args.agent)
     now = time.time()
     key = SigningKey.generate(starts_at=int(now + args.start_in * _HOUR_S))

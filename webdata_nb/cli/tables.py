@@ -237,7 +237,7 @@ def _print_result(frame: pd.DataFrame, args: argparse.Namespace, columns: Sequen
 STILL_RUNNING: Final = 3
 # A page that a browser loads can change without its document.
 _RENDERING: Final = frozenset({"render", "wait_for", "mobile", "mobile_device"})
-_COLUMNS: Final = ("change", "url", "field", "old", "new")
+_CHANGE_COLUMNS: Final = ("change", "url", "field", "old", "new")
 _MAX_VALUE_CHARS: Final = 60
 
 
@@ -295,7 +295,7 @@ def _run_watch(args: argparse.Namespace) -> int | None:
         print_frame(changes, args.output_format)
     elif len(changes):
         shortened = changes.assign(old=_short_values(changes, "-"), new=_short_values(changes, "+"))
-        print_frame(shortened, args.output_format, _COLUMNS)
+        print_frame(shortened, args.output_format, _CHANGE_COLUMNS)
     if not args.quiet:
         report(printable_line(changes.attrs["webdata"]["line"]))
     return None

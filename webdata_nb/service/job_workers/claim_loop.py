@@ -27,6 +27,13 @@ from webdata_nb.service.store.records import JobSnapshot
 from webdata_nb.service.work.job_processor import open_job_processor
 from webdata_nb.service.work.retention import Janitor
 
+log = logging.getLogger(__name__)
+
+RETRY_S: Final = 5.0
+# Leases are released in the first second; what remains after that are processes to end. A Dask
+# nanny kills its worker 4 s after it told it to stop.
+STOP_S: Final = 3.0
+
 
 def worker_options(settings: ServiceSettings) -> dict[str, Any]:
     """Return the options that a service sends to its workers, as JSON.
@@ -80,14 +87,6 @@ def export_to_children(settings: ServiceSettings) -> None:
         value = getattr(settings, name)
         if option.dask == "environment" and option.variable is not None and value is not None:
             os.environ[option.variable] = str(value)
-
-
-log = logging.getLogger(__name__)
-
-RETRY_S: Final = 5.0
-# Leases are released in the first second; what remains after that are processes to end. A Dask
-# nanny kills its worker 4 s after it told it to stop.
-STOP_S: Final = 3.0
 
 
 async def run_claim_loop(

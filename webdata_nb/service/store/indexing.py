@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
-from typing import Any, Final
+from typing import Final
 
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.records import IndexedPage, JobRecord, UnindexedRow
@@ -14,7 +14,11 @@ from webdata_nb.service.store.sql.jobs import JobQueue
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex, indexed_page, origin_of
 
+log = logging.getLogger("webdata_nb.service")
+
 BATCH: Final = 20
+INDEX_DELAY_S: Final = 1.0
+RETRY_DELAY_S: Final = 10.0
 # Kinds of errors after which a site counts as unreachable. A timeout may concern one page only.
 _UNREACHABLE: Final = frozenset({"dns", "connect"})
 # A host name has at most 253 characters; a search provider may return anything.
@@ -52,7 +56,10 @@ class Indexer:
             jobs = await self._source.jobs_by_id(
                 job_id for job_id, count in published.items() if count > cursors.get(job_id, 0)
             )
-            cursors |= await self._skip_jobs([job for job in jobs if not _has_pages(job.request)])
+            # A search without formats lists results, and fetches no pages.
+            cursors |= await self._skip_jobs(
+                [job for job in jobs if not job.request.get("formats", True)]
+            )
             for job in jobs:
                 start, upto = -1, cursors.get(job.id, 0)
                 while start < upto < job.published:
@@ -78,7 +85,10 @@ class Indexer:
         batch = await self._source.unindexed_rows(job.id, start=start, count=BATCH)
         if not batch:
             return job.published
-        rows = list(takewhile(lambda row: job.state.terminal or _is_final(row), batch))
+        # A search shows its results before their pages are fetched.
+        rows = list(
+            takewhile(lambda row: job.state.terminal or row.journal.get("done") is not False, batch)
+        )
         if not rows:
             return start
         pages = [] if job.is_private else await asyncio.to_thread(_indexed_pages, rows)
@@ -103,31 +113,12 @@ def _indexed_pages(rows: Sequence[UnindexedRow]) -> list[IndexedPage]:
 def _reachable_sites(rows: Sequence[UnindexedRow]) -> dict[str, bool]:
     """Return whether each visited site was reachable at the last visit, by origin."""
     reachable = {
-        origin_of(row.url): row.success or _reason_of(row) not in _UNREACHABLE for row in rows
+        # The entry of a crawl has its reason in its result.
+        origin_of(row.url): row.success
+        or row.journal.get("result", row.journal).get("reason") not in _UNREACHABLE
+        for row in rows
     }
     return {origin: each for origin, each in reachable.items() if len(origin) <= _MAX_ORIGIN_CHARS}
-
-
-def _reason_of(row: UnindexedRow) -> str | None:
-    """Return why a row failed; the entry of a crawl has it in its result."""
-    reason: str | None = row.journal.get("result", row.journal).get("reason")
-    return reason
-
-
-def _has_pages(request: Mapping[str, Any]) -> bool:
-    """Whether a job fetches pages; a search may only list results."""
-    return bool(request.get("formats", True))
-
-
-def _is_final(row: UnindexedRow) -> bool:
-    """Whether a row will not change: a search shows its results before their pages are fetched."""
-    return row.journal.get("done") is not False
-
-
-log = logging.getLogger("webdata_nb.service")
-
-INDEX_DELAY_S: Final = 1.0
-RETRY_DELAY_S: Final = 10.0
 
 
 class BackgroundIndexer:
