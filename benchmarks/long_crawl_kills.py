@@ -1,4 +1,4 @@
-"""Kills the service or the caller of a crawl in legs 20 times, and checks its rows.
+"""Kills the service or the caller of a long crawl 20 times, and checks its rows.
 
 The site is the tree of `benchmarks.long_crawl`. Whenever the crawl has more rows, at random
 numbers, the local service or the script that called `crawl_df` is killed with SIGKILL; it is then

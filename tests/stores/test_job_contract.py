@@ -17,10 +17,10 @@ from webdata_nb.service.errors import (
     NoSuchJob,
 )
 from webdata_nb.service.store.records import (
+    Checkpoint,
     CommitBatch,
     CrawlState,
     IdempotencyKey,
-    LegEnd,
     UnindexedRow,
     UrlOutcome,
 )
@@ -497,23 +497,23 @@ class TestJobContract:
             assert (await store.job(ALICE, job.id)).published == 50
 
 
-class TestLegContract:
-    async def test_a_leg_is_stored_and_the_lease_continues(self, store: Store) -> None:
+class TestCheckpointContract:
+    async def test_a_checkpoint_is_stored_and_the_lease_continues(self, store: Store) -> None:
         await accounts(store)
         job = await accepted(store)
         _, lease = await claimed(store)
         assert await store.crawl_state(job.id) is None
         entries = tuple(entry(n, position=n, charged=("page",)) for n in range(3))
         await store.commit(lease, CommitBatch(entries=entries))
-        leg_end = LegEnd(CrawlState(b"one", 3), pinned_files=(("robots:x", b"r"),))
+        checkpoint = Checkpoint(CrawlState(b"one", 3), pinned_files=(("robots:x", b"r"),))
         for _ in range(2):  # repeated after a commit whose result was lost
-            assert await store.end_leg(lease, leg_end, now=NOW)
+            assert await store.pass_checkpoint(lease, checkpoint, now=NOW)
         assert await store.crawl_state(job.id) == CrawlState(b"one", 3)
         assert await store.pinned_files(job.id) == {"robots:x": b"r"}
         await store.commit(lease, CommitBatch(entries=(entry(3, position=3, charged=("page",)),)))
         assert [each.ordinal for each in await store.journal(job.id, start=3)] == [3]
         for _ in range(2):
-            assert await store.end_leg(lease, LegEnd(None), now=NOW)
+            assert await store.pass_checkpoint(lease, Checkpoint(None), now=NOW)
         assert await store.crawl_state(job.id) == CrawlState(b"one", 3)
         assert (await store.job(ALICE, job.id)).settled_rows == 4
         ended = await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW + 1)
@@ -527,11 +527,13 @@ class TestLegContract:
         first = await accepted(store)
         _, lease = await claimed(store)
         second = await accepted(store, now=NOW + 1)
-        assert not await store.end_leg(lease, LegEnd(CrawlState(b"one", 0)), now=NOW + 2)
+        assert not await store.pass_checkpoint(
+            lease, Checkpoint(CrawlState(b"one", 0)), now=NOW + 2
+        )
         assert (await store.job(ALICE, first.id)).state is JobStatus.PENDING
         for write in (
             store.commit(lease, CommitBatch(total=1)),
-            store.end_leg(lease, LegEnd(None), now=NOW + 2),
+            store.pass_checkpoint(lease, Checkpoint(None), now=NOW + 2),
             store.renew(lease, lease_s=9, now=NOW + 2),
         ):
             with pytest.raises(LeaseLost):
@@ -545,16 +547,16 @@ class TestLegContract:
         job = await accepted(store)
         _, lease = await claimed(store)
         for number, state in enumerate((b"one", b"two", b"two")):
-            leg_end = LegEnd(CrawlState(state, number))
-            assert await store.end_leg(lease, leg_end, now=NOW)
-            assert await store.crawl_state(job.id) == leg_end.state
+            checkpoint = Checkpoint(CrawlState(state, number))
+            assert await store.pass_checkpoint(lease, checkpoint, now=NOW)
+            assert await store.crawl_state(job.id) == checkpoint.state
         await store.finish(lease, JobStatus.FAILED, error="no", now=NOW + 1)
 
-    async def test_a_cancelled_job_ends_no_leg(self, store: Store) -> None:
+    async def test_a_cancelled_job_passes_no_checkpoint(self, store: Store) -> None:
         await accounts(store)
         job = await accepted(store)
         _, lease = await claimed(store)
         await store.cancel(ALICE, job.id, now=NOW)
         with pytest.raises(LeaseLost):
-            await store.end_leg(lease, LegEnd(CrawlState(b"one", 0)), now=NOW)
+            await store.pass_checkpoint(lease, Checkpoint(CrawlState(b"one", 0)), now=NOW)
         assert await store.crawl_state(job.id) is None

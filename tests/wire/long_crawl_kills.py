@@ -1,4 +1,4 @@
-"""A crawl in legs whose service or caller is killed at random moments until it ends."""
+"""A long crawl whose service or caller is killed at random moments until it ends."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class KilledLongCrawl:
 
     urls: list[str]
     jobs: int
-    legs: int
+    checkpoints: int
     caller_starts: int
     seconds: float
     kills: Counter[str] = field(default_factory=Counter)
@@ -62,12 +62,12 @@ def long_crawl_under_kills(
             killed[victim] += run.kill(victim)
         while not run.is_done():
             run.keep_going(start_s)
-        jobs, legs = run.jobs_and_legs()
+        jobs, checkpoints = run.jobs_and_checkpoints()
     finally:
         run.end()
     rows = ds.dataset(run.out, format="parquet", exclude_invalid_files=True).to_table(["url"])
     urls = [str(each) for each in rows["url"].to_pylist()]
-    return KilledLongCrawl(urls, jobs, legs, run.starts, time.monotonic() - start_s, killed)
+    return KilledLongCrawl(urls, jobs, checkpoints, run.starts, time.monotonic() - start_s, killed)
 
 
 class _LongCall:
@@ -104,8 +104,8 @@ class _LongCall:
         """Return the visible rows of all jobs."""
         return self._number("SELECT SUM(published) FROM job")
 
-    def jobs_and_legs(self) -> tuple[int, int]:
-        """Return the number of jobs, and about how many legs have ended."""
+    def jobs_and_checkpoints(self) -> tuple[int, int]:
+        """Return the number of jobs, and about how many checkpoints were passed."""
         jobs = self._number("SELECT COUNT(*) FROM job")
         return jobs, self._number("SELECT SUM(settled_rows) FROM job") // 990
 

@@ -1,4 +1,4 @@
-"""A crawl in legs of a service and a caller that are killed: the short form of the benchmark."""
+"""A long crawl of a service and a caller that are killed: the short form of the benchmark."""
 
 from __future__ import annotations
 

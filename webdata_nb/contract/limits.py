@@ -9,10 +9,11 @@ NUM_RESULTS_DEFAULT: Final = 10
 QUERY_LENGTH: Final = (1, 2048)
 MAX_PAGES: Final = (1, 1000)
 MAX_PAGES_DEFAULT: Final = 100
-# Of a long crawl (ours), and the pages of one of its legs. The state of a crawl is in memory, about
-# 2 kB for each page and 150 bytes for each URL that waits, so that more pages need a bound.
+# Of a long crawl (ours), and the pages between two of its checkpoints. The state of a crawl is in
+# memory, about 2 kB for each page and 150 bytes for each URL that waits, so that more pages need a
+# bound.
 EXTENDED_MAX_PAGES: Final = (1, 100_000)
-LEG_PAGES: Final = 1000
+CHECKPOINT_PAGES: Final = 1000
 # Share of the pages that a site calls unchanged which an incremental crawl (ours) fetches in full.
 RECHECK: Final = (0.0, 1.0)
 RECHECK_DEFAULT: Final = 0.01

@@ -40,7 +40,7 @@ Those that the reading of a page raises too are in `webdata_nb.page.errors`.
     ├── NoSuchAccount           -    no such account or key (operator commands)
     ├── JobFailure              -    the whole job failed; the text becomes its `error`
     ├── JobStalled              -    an attempt made no progress; another attempt continues the job
-    ├── JobRequeued             -    a leg of a crawl ended, and the job waits for its next turn
+    ├── JobRequeued             -    a crawl passed a checkpoint, and the job waits
     ├── LeaseLost               -    another worker owns the job now; its writes are rejected
     └── PageError               -    one page failed: its row carries `kind` and the text
         ├── FetchError               the transfer failed
@@ -250,7 +250,7 @@ class JobStalled(ApplicationError):
 
 
 class JobRequeued(ApplicationError):
-    """A leg of a crawl ended, and the job was returned to the queue."""
+    """A crawl passed a checkpoint, and the job was returned to the queue."""
 
 
 class LeaseLost(ApplicationError):

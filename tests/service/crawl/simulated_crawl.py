@@ -64,14 +64,14 @@ def simulate_crawl(
     stored: Mapping[int, tuple[str, CrawlResult]] | None = None,
     scope: CrawlScope | None = None,
     seeds: Sequence[str] = (),
-    leg_rows: int | None = None,
+    checkpoint_rows: int | None = None,
     restart: float | None = None,
 ) -> SimulatedCrawl:
     """Crawl a table (or a function) of results, which are received in a random order.
 
     `stored` has the results of an earlier attempt by ordinal: they are not fetched again. With
-    `leg_rows`, the crawl runs in legs of so many rows: each is a new plan, which continues from
-    the state of the one before, or only with the probability `restart`.
+    `checkpoint_rows`, a checkpoint follows so many rows: then comes a new plan, which continues
+    from the state of the one before, or only with the probability `restart`.
     """
     rng = random.Random(seed)
     read = site if callable(site) else lambda url: site.get(url, NOT_FOUND)
@@ -86,16 +86,16 @@ def simulate_crawl(
     plan = new_plan(facets)
     plan.set_seeds(seeds)
     done, in_flight = SimulatedCrawl(), list[CrawlTarget]()
-    if leg_rows is not None:
-        plan.begin_leg(leg_rows)
+    if checkpoint_rows is not None:
+        plan.set_checkpoint(checkpoint_rows)
 
-    while not plan.is_over or plan.is_leg_over:
-        if leg_rows is not None and plan.is_leg_over:
+    while not plan.is_over or plan.is_at_checkpoint:
+        if checkpoint_rows is not None and plan.is_at_checkpoint:
             done.states.append(bytes(run_to_completion(plan.encode_state())))
             if restart is None or rng.random() < restart:
                 plan = new_plan(None if facets is None else FacetDetector())
                 run_to_completion(plan.restore(StateReader(done.states[-1])))
-            plan.begin_leg(plan.rows + leg_rows)
+            plan.set_checkpoint(plan.rows + checkpoint_rows)
         while len(in_flight) < concurrency and (target := plan.next_target()) is not None:
             in_flight.append(target)
         target = in_flight.pop(rng.randrange(len(in_flight)))

@@ -1,4 +1,4 @@
-"""Long crawls: jobs that run in legs, with one id for rows, receipt, credits and cancellation."""
+"""Long crawls: jobs with checkpoints, and one id for rows, receipt, credits and cancellation."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from webdata_nb.contract.states import TERMINAL
 from webdata_nb.service.crawl import checkpoint
 
 LOOPBACK = ("127.0.0.0/8",)
-LEG_PAGES = 12
+CHECKPOINT_PAGES = 12
 PAGES = 75
 LAST_PAGE = "/tree/0/5/1"  # of the first `PAGES` pages, breadth first
 
 
 @pytest.fixture(autouse=True)
-def short_legs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "LEG_PAGES", LEG_PAGES)
+def close_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CHECKPOINT_PAGES", CHECKPOINT_PAGES)
 
 
 @pytest.fixture
@@ -79,17 +79,17 @@ async def test_rows_and_receipt_are_those_of_one_crawl(
     body |= {"crawl_strategy": strategy, "concurrency": 8}
     async with open_service(tmp_path) as api:
         with monkeypatch.context() as patch:
-            patch.setattr(limits, "LEG_PAGES", 1000)
+            patch.setattr(limits, "CHECKPOINT_PAGES", 1000)
             whole = await read(api, await start(api, body))
-        legs = await read(api, await start(api, body))
+        parts = await read(api, await start(api, body))
         store = store_of(tmp_path)
         async with store:
             job = (await store.jobs("local", limit=1))[0]
-    assert (whole["status"], legs["status"]) == ("completed", "completed")
-    assert len(legs["data"]) == PAGES
-    assert urls(legs) == urls(whole)
-    assert legs["receipt"] == whole["receipt"]
-    assert PAGES - LEG_PAGES - 8 <= job.settled_rows < PAGES
+    assert (whole["status"], parts["status"]) == ("completed", "completed")
+    assert len(parts["data"]) == PAGES
+    assert urls(parts) == urls(whole)
+    assert parts["receipt"] == whole["receipt"]
+    assert PAGES - CHECKPOINT_PAGES - 8 <= job.settled_rows < PAGES
 
 
 async def wait_for_rows(api: Api, job_id: str, count: int, **options: Any) -> None:
@@ -103,8 +103,8 @@ async def wait_for_rows(api: Api, job_id: str, count: int, **options: Any) -> No
 
 @pytest.mark.slow
 @pytest.mark.both_stores
-@pytest.mark.parametrize("rows", [LEG_PAGES + 2, 4 * LEG_PAGES])
-async def test_a_restarted_service_continues_in_the_middle_of_a_leg(
+@pytest.mark.parametrize("rows", [CHECKPOINT_PAGES + 2, 4 * CHECKPOINT_PAGES])
+async def test_a_restarted_service_continues_between_checkpoints(
     tmp_path: Path, tree: tuple[Site, dict[str, Any]], rows: int
 ) -> None:
     site, body = tree
@@ -129,7 +129,7 @@ async def test_an_unusable_state_is_replaced_by_a_replay_of_the_journal(
     _, body = tree
     async with open_service(tmp_path) as api:
         job_id = await start(api, body)
-        await wait_for_rows(api, job_id, 3 * LEG_PAGES + 1)
+        await wait_for_rows(api, job_id, 3 * CHECKPOINT_PAGES + 1)
     monkeypatch.setattr(checkpoint, "VERSION", checkpoint.VERSION + 1)
     async with open_service(tmp_path) as api:
         again = await read(api, job_id)
@@ -140,7 +140,7 @@ async def test_an_unusable_state_is_replaced_by_a_replay_of_the_journal(
 
 @pytest.mark.slow
 @pytest.mark.both_stores
-async def test_other_jobs_run_between_the_legs(
+async def test_other_jobs_run_at_checkpoints(
     tmp_path: Path, tree: tuple[Site, dict[str, Any]]
 ) -> None:
     _, body = tree
@@ -158,7 +158,7 @@ async def test_other_jobs_run_between_the_legs(
 @pytest.mark.smoke
 @pytest.mark.slow
 @pytest.mark.both_stores
-async def test_credits_are_reserved_and_charged_for_each_leg(
+async def test_credits_are_reserved_and_charged_at_checkpoints(
     tmp_path: Path, tree: tuple[Site, dict[str, Any]]
 ) -> None:
     _, body = tree
@@ -168,7 +168,7 @@ async def test_credits_are_reserved_and_charged_for_each_leg(
         first = await api.get(f"/v1/crawl/{job_id}", headers=mine)
         status = await read(api, job_id, headers=mine)
         usage = await api.get("/v1/usage", headers=mine)
-    assert first["credits_reserved"] == LEG_PAGES
+    assert first["credits_reserved"] == CHECKPOINT_PAGES
     assert (status["status"], status["credits"]) == ("completed", PAGES)
     assert (usage["used"], usage["monthly_left"]) == (PAGES, 1000 - PAGES)
     assert (usage["reserved"], usage["active"]) == (0, 0)
@@ -176,7 +176,7 @@ async def test_credits_are_reserved_and_charged_for_each_leg(
 
 @pytest.mark.slow
 @pytest.mark.both_stores
-async def test_a_crawl_ends_when_the_credits_do_not_suffice_for_the_next_leg(
+async def test_a_crawl_ends_when_the_credits_do_not_suffice_to_the_next_checkpoint(
     tmp_path: Path, tree: tuple[Site, dict[str, Any]]
 ) -> None:
     _, body = tree
@@ -233,7 +233,7 @@ async def test_the_webhook_is_sent_once_at_the_end(
         gate = site.hold(LAST_PAGE)
         async with open_service(tmp_path) as api:
             job_id = await start(api, body)
-            await wait_for_rows(api, job_id, 3 * LEG_PAGES)
+            await wait_for_rows(api, job_id, 3 * CHECKPOINT_PAGES)
             assert endpoint.webhooks == []
         gate.release()
         async with open_service(tmp_path) as api:

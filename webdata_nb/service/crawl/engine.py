@@ -394,16 +394,16 @@ class Crawl:
         self._plan_changed = asyncio.Event()
 
     async def run(self, rows: int) -> None:
-        """Run the workers until the plan is over, leg by leg; `rows` are those of earlier legs."""
+        """Run the workers until the plan is over; `rows` are those at the last checkpoint."""
         while True:
-            self._plan.begin_leg(rows + limits.LEG_PAGES)
-            await self._run_leg()
-            if not self._plan.is_leg_over:
+            self._plan.set_checkpoint(rows + limits.CHECKPOINT_PAGES)
+            await self._run_to_checkpoint()
+            if not self._plan.is_at_checkpoint:
                 return
-            await self._results.end_leg()
+            await self._results.pass_checkpoint()
             rows = self._plan.rows
 
-    async def _run_leg(self) -> None:
+    async def _run_to_checkpoint(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._concurrency):
@@ -431,11 +431,11 @@ class Crawl:
                 await self._store(page, outcome)
 
     async def _next_page(self) -> CrawlTarget | PrefetchedPage | None:
-        """Wait for a page to fetch or to prefetch; None at the end of the leg."""
+        """Wait for a page to fetch or to prefetch; None at a checkpoint and at the end."""
         while (page := self._downloader.next_page()) is None:
             if self._plan.is_over:
                 self._wake_workers()
-                if not self._plan.is_leg_over:
+                if not self._plan.is_at_checkpoint:
                     self._downloader.stop()
                 return None
             await self._plan_changed.wait()

@@ -177,8 +177,8 @@ class CrawlPlan:
         # By a hash of 8 bytes of the content's hash, to save memory.
         self._url_by_content = dict[int, str]()
         self._seeds: tuple[str, ...] = ()
-        # The rows at the begin of the leg in progress, and those after which it ends.
-        self._leg_start, self._leg_end = 0, limits.max_pages
+        # The rows at the last checkpoint, and at the next one.
+        self._last_checkpoint, self._next_checkpoint = 0, limits.max_pages
         self.rows = 0
         # Rows whose content may be wrong or missing, by reason.
         self.low_confidence = Counter[str]()
@@ -202,25 +202,25 @@ class CrawlPlan:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is in flight and nothing more may be fetched, in this leg at least."""
+        """Whether nothing is in flight and nothing more may be fetched before the checkpoint."""
         return not self._is_committing and not self._outstanding and not self._may_pop()
 
     @property
-    def is_leg_over(self) -> bool:
-        """Whether nothing is in flight, and another leg would fetch more."""
+    def is_at_checkpoint(self) -> bool:
+        """Whether nothing is in flight, and more is to be fetched behind the checkpoint."""
         return self.is_over and self._has_budget()
 
     @property
     def next_ordinal(self) -> int:
-        """The ordinal of the next URL; no earlier one is in flight when a leg is over."""
+        """The ordinal of the next URL; no earlier one is in flight at a checkpoint."""
         return self._next_ordinal
 
-    def begin_leg(self, end: int) -> None:
+    def set_checkpoint(self, end: int) -> None:
         """Fetch on until there are about `end` rows: not more, unless a round has more.
 
-        The end of a leg has no effect on the order: it falls between two rounds.
+        A checkpoint has no effect on the order: it falls between two rounds.
         """
-        self._leg_start, self._leg_end = self.rows, end
+        self._last_checkpoint, self._next_checkpoint = self.rows, end
         self._discovery.forget_links()
 
     def encode_state(self) -> Steps[bytearray]:
@@ -267,7 +267,7 @@ class CrawlPlan:
 
     def upcoming(self, limit: int) -> Iterator[Candidate]:
         """Return the URLs that come next if no result adds one, within the budget."""
-        last_row = min(self._leg_end, self._limits.max_pages)
+        last_row = min(self._next_checkpoint, self._limits.max_pages)
         rows_left = last_row - self.rows - len(self._outstanding)
         pages_left = self._requests_left() // MAX_REQUESTS_PER_PAGE
         return islice(self._frontier, max(0, min(limit, rows_left, pages_left)))
@@ -322,7 +322,7 @@ class CrawlPlan:
         round_size = self._frontier.round_size
         if round_size is not None and self._outstanding:
             return
-        if self._is_leg_full():
+        if self._is_checkpoint_due():
             return
         while len(self._round) < (round_size or 1) and self._has_budget():
             candidate = self._frontier.pop()
@@ -334,15 +334,15 @@ class CrawlPlan:
             self._round.append(target)
 
     def _may_pop(self) -> bool:
-        return self._has_budget() and not self._is_leg_full()
+        return self._has_budget() and not self._is_checkpoint_due()
 
-    def _is_leg_full(self) -> bool:
-        """Return whether another round could exceed the leg; a leg has at least one row."""
-        if self._leg_end >= self._limits.max_pages:
+    def _is_checkpoint_due(self) -> bool:
+        """Return whether another round could exceed the checkpoint; not before the first row."""
+        if self._next_checkpoint >= self._limits.max_pages:
             return False
         rows = self.rows + len(self._outstanding)
         round_size = self._frontier.round_size or 1
-        return rows > self._leg_start and rows + round_size > self._leg_end
+        return rows > self._last_checkpoint and rows + round_size > self._next_checkpoint
 
     def _has_budget(self) -> bool:
         start_is_outstanding = self._waits_for_start and 0 in self._outstanding

@@ -42,10 +42,10 @@ from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import (
+    Checkpoint,
     CommitBatch,
     CrawlState,
     JournalEntry,
-    LegEnd,
     UrlOutcome,
 )
 
@@ -260,8 +260,8 @@ class ResultStore:
         is_checked = outcome.outcome == OUT_OF_SCOPE and not outcome.detail
         return not (self._checks_links and is_checked)
 
-    async def end_leg(self) -> None:
-        """End a leg, and store the state where it is due.
+    async def pass_checkpoint(self) -> None:
+        """Pass a checkpoint, and store the state where it is due.
 
         Raises `JobRequeued` if other jobs wait, and `JobFailure` if the credits are used up.
         """
@@ -271,13 +271,13 @@ class ResultStore:
             record = await run_cooperatively(self._plan.encode_state())
             state = CrawlState(record, self._plan.next_ordinal)
             self._stored_rows = rows
-        leg_end = LegEnd(
+        checkpoint = Checkpoint(
             state,
-            max_charges=tariff.leg_charges(self._request, max_pages - rows),
+            max_charges=tariff.checkpoint_charges(self._request, max_pages - rows),
             pinned_files=tuple(self._access.pop_unsaved()),
         )
         try:
-            runs_on = await self._context.end_leg(leg_end)
+            runs_on = await self._context.pass_checkpoint(checkpoint)
         except CreditsUsedUp as error:
             raise JobFailure(
                 f"the crawl ended after {rows:,} of {max_pages:,} pages, because the account's "

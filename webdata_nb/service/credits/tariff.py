@@ -47,10 +47,10 @@ class Charge:
 def max_charges(request: SearchRequest | CrawlRequest) -> tuple[Charge, ...]:
     """Return what a request costs if every page succeeds; this is reserved at the start.
 
-    A long crawl reserves the credits of one leg at a time.
+    A long crawl reserves the credits to the next checkpoint.
     """
     if isinstance(request, CrawlRequest):
-        return leg_charges(request, request.row_limit)
+        return checkpoint_charges(request, request.row_limit)
     pages = request.num_results if request.formats else 0
     extracted_pages = pages if request.extract is not None else 0
     return (
@@ -60,9 +60,9 @@ def max_charges(request: SearchRequest | CrawlRequest) -> tuple[Charge, ...]:
     )
 
 
-def leg_charges(request: CrawlRequest, pages_left: int) -> tuple[Charge, ...]:
-    """Return what the next leg of a crawl costs at most."""
-    pages, options = min(pages_left, limits.LEG_PAGES), request.scrape_options
+def checkpoint_charges(request: CrawlRequest, pages_left: int) -> tuple[Charge, ...]:
+    """Return what a crawl costs at most until its next checkpoint."""
+    pages, options = min(pages_left, limits.CHECKPOINT_PAGES), request.scrape_options
     return (
         Charge("crawl", "page", pages),
         Charge("crawl", "extract", pages if options.extract is not None else 0),

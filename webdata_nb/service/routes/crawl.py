@@ -132,10 +132,10 @@ async def start_extended_crawl(
     Its job is like that of any crawl: status, rows, receipt, events, exports and the cancellation
     use the same id and paths.
 
-    - More than 1,000 pages run in legs of 1,000. Rows and order are those of a crawl without legs.
-      After each leg the credits of its rows are charged and those of the next leg reserved, and
-      other jobs that wait run first. If the credits do not suffice for the next leg, the job fails
-      and keeps its rows.
+    - More than 1,000 pages have a checkpoint every 1,000. Rows and order are those of one without.
+      At each checkpoint the credits of its rows are charged and those of the next 1,000 pages
+      reserved, and other jobs that wait run first. If the credits do not suffice for them, the
+      job fails and keeps its rows.
     - With `urls`, each page is one row, in their order, and no link is followed. A page that could
       not be read is a row with its error.
     - With `source.web_archive`, pages are captures of a web archive at about a date. The site is

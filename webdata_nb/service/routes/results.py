@@ -29,6 +29,7 @@ from webdata_nb.service.exports import (
     export_file_name,
     stream_csv,
     stream_json,
+    stream_zip,
 )
 from webdata_nb.service.http.compression import etag_matches, etag_of
 from webdata_nb.service.routes.app_state import AppState
@@ -366,7 +367,7 @@ _Stream = Callable[[JobRecord, ExportRows], AsyncIterator[bytes]]
 FORMATS: Final[dict[str, tuple[_Stream, str]]] = {
     "json": (stream_json, "application/json"),
     "csv": (stream_csv, "text/csv; charset=utf-8; header=present"),
-    "zip": (zip_export.stream, "application/zip"),
+    "zip": (stream_zip, "application/zip"),
 }
 
 

@@ -14,13 +14,13 @@ from typing import Protocol
 from webdata_nb.service.errors import MissingRows, StoreUnavailable
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.store.records import (
+    Checkpoint,
     CommitBatch,
     CrawlState,
     JobRecord,
     JobSnapshot,
     JournalEntry,
     Lease,
-    LegEnd,
     SpoolLocation,
     StoredVisit,
     WholeEntry,
@@ -104,8 +104,8 @@ class JobContext:
     """A claimed job, as an engine sees it. While the store is unavailable, its calls wait.
 
     `changed_elsewhere` is set when another process changes the job: the lease may be lost.
-    `after_commit` is called after each commit. `requeued` is set when a leg of a long crawl ended
-    and the job was returned to the queue. `clock` returns the time.
+    `after_commit` is called after each commit. `requeued` is set when a long crawl passed a
+    checkpoint and the job was returned to the queue. `clock` returns the time.
     """
 
     job: JobRecord
@@ -120,20 +120,20 @@ class JobContext:
     _open_commits: dict[asyncio.Event, None] = field(default_factory=dict, repr=False)
 
     async def crawl_state(self) -> CrawlState | None:
-        """Return the state that the last leg stored; None if none has ended."""
+        """Return the state from which a long crawl continues; None if none is stored."""
         if self.job.attempt == 1:  # there is none
             return None
         with waiting_for("the database", inf):
             return await self.retry.run(lambda: self.queue.crawl_state(self.job.id))
 
-    async def end_leg(self, leg_end: LegEnd) -> bool:
-        """End a leg; return whether the job runs on.
+    async def pass_checkpoint(self, checkpoint: Checkpoint) -> bool:
+        """Pass a checkpoint; return whether the job runs on.
 
-        Raises `LeaseLost`, and `CreditsUsedUp` if the account cannot pay for the next leg.
+        Raises `LeaseLost`, and `CreditsUsedUp` if the account cannot pay for more.
         """
 
         async def end() -> bool:
-            return await self.queue.end_leg(self.lease, leg_end, now=self.clock())
+            return await self.queue.pass_checkpoint(self.lease, checkpoint, now=self.clock())
 
         with waiting_for("the database", inf):
             runs_on = await self.retry.run(end)

@@ -57,7 +57,7 @@ class JobRecord:
     attempts_since_progress
         Claims since the job last stored anything, the present one included.
     settled_rows
-        The rows of the legs of a long crawl that have ended; their credits are charged.
+        The rows of a long crawl at its last checkpoint; their credits are charged.
     """
 
     id: str
@@ -251,15 +251,15 @@ class CrawlState:
 
 
 @dataclass(frozen=True, slots=True)
-class LegEnd:
-    """The end of a leg of a long crawl.
+class Checkpoint:
+    """A checkpoint of a long crawl: charges and reservations, and perhaps its state.
 
     Attributes
     ----------
     state
         The state of the crawl, which replaces the one before; None keeps that one.
     max_charges
-        What the next leg may cost at most.
+        What the crawl may cost until the next one at most.
     pinned_files
         As in a batch.
     """

@@ -1,9 +1,9 @@
 """Claims jobs from the queue, and runs each of them to its end in this process.
 
-A run of a job has one of five results: the end of the job is written; a leg of a long crawl ends
-while other jobs wait; another attempt or a cancellation has taken the job; the worker stops and
-releases the job; or the end cannot be written although the store is available, and the next claim
-continues the job.
+A run of a job has one of five results: the end of the job is written; a long crawl passes a
+checkpoint while other jobs wait; another attempt or a cancellation has taken the job; the worker
+stops and releases the job; or the end cannot be written although the store is available, and the
+next claim continues the job.
 
 Every wait has its own deadline; the watchdog is for a forgotten one. A job stalls if no operation
 begins or ends for `STALL_S` seconds, and for longer than the deadlines of its open operations. It
@@ -95,7 +95,7 @@ async def run_job(
     except LeaseLost:
         log.info(_LEASE_LOST, context.job.id)
     except JobRequeued:
-        log.info("job %s ended a leg, and waits for its next turn", context.job.id)
+        log.info("job %s passed a checkpoint, and waits", context.job.id)
     except (StoreUnavailable, JobStalled) as error:
         log.warning("job %s is taken up again: %s", context.job.id, error)
     finally:

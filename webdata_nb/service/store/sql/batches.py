@@ -23,12 +23,12 @@ from webdata_nb.service.credits import tariff
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import LeaseLost, MissingRows
 from webdata_nb.service.store.records import (
+    Checkpoint,
     CommitBatch,
     JobRecord,
     JobSnapshot,
     JournalEntry,
     Lease,
-    LegEnd,
     UrlOutcome,
 )
 from webdata_nb.service.store.sql.accounts import (
@@ -363,19 +363,19 @@ def _json(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class LegChange:
-    """A change that ends a leg behind the fence of its lease, and begins the next one."""
+class CheckpointChange:
+    """A change that passes a checkpoint behind the fence of its lease."""
 
     lease: Lease
-    leg_end: LegEnd
+    checkpoint: Checkpoint
     now: float
 
     def __call__(self, transaction: Transaction) -> bool:
         """Return whether the lease continues."""
-        job_id, leg_end = self.lease.job_id, self.leg_end
-        batch = CommitBatch(pinned_files=leg_end.pinned_files)
+        job_id, checkpoint = self.lease.job_id, self.checkpoint
+        batch = CommitBatch(pinned_files=checkpoint.pinned_files)
         write_batches(transaction, self.lease, [batch])
-        if (state := leg_end.state) is not None:
+        if (state := checkpoint.state) is not None:
             transaction.send(
                 "put_crawl_state",
                 job_id=job_id,
@@ -384,18 +384,18 @@ class LegChange:
             )
         credits_, reserved = self._settle(transaction)
         values = {**lease_values(self.lease), "now": self.now}
-        rows = transaction.rows("end_leg", **values, credits=credits_, reserved=reserved)
+        rows = transaction.rows("pass_checkpoint", **values, credits=credits_, reserved=reserved)
         if not rows:
             raise LeaseLost(job_id)
         return JobStatus(rows[0]["state"]) is JobStatus.RUNNING
 
     def _settle(self, transaction: Transaction) -> tuple[int, int | None]:
-        """Charge for the leg and reserve the next one; return the credits of both."""
+        """Charge for the rows and reserve those that follow; return the credits of both."""
         job_id = self.lease.job_id
         charged_rows, [account_row], ended = transaction.rows_of_each(settlement_statements(job_id))
         row_counts = {row["charged"]: row["n"] for row in charged_rows}
         charges = tariff.final_charges("crawl", JobStatus.RUNNING, row_counts, any_row=True)
         account = LockedCredits(transaction, account_row, self.now)
         account.charge(ended, charges)
-        reserved = account.reserve(job_id, self.leg_end.max_charges, is_renewal=True)
+        reserved = account.reserve(job_id, self.checkpoint.max_charges, is_renewal=True)
         return sum(charge.credits for charge in charges), reserved

@@ -28,6 +28,7 @@ from webdata_nb.service.store.records import (
     IDEMPOTENCY_S,
     LIVE_S,
     SUSPECT_ATTEMPTS,
+    Checkpoint,
     CommitBatch,
     CrawlState,
     IdempotencyKey,
@@ -35,7 +36,6 @@ from webdata_nb.service.store.records import (
     JobSnapshot,
     JournalEntry,
     Lease,
-    LegEnd,
     NewJob,
     RowRange,
     RowSummary,
@@ -47,7 +47,12 @@ from webdata_nb.service.store.records import (
     WholeEntry,
 )
 from webdata_nb.service.store.sql.accounts import LockedCredits, settlement_statements
-from webdata_nb.service.store.sql.batches import BatchCommit, JobFinish, LegChange, settle_end
+from webdata_nb.service.store.sql.batches import (
+    BatchCommit,
+    CheckpointChange,
+    JobFinish,
+    settle_end,
+)
 from webdata_nb.service.store.sql.connection import (
     Lane,
     SqlDatabase,
@@ -203,10 +208,10 @@ class JobQueue:
         job_finish = JobFinish(lease, state, error, commit, self.cipher, now)
         return await self.database.change(job_finish, lane=Lane(lease.job_id))
 
-    async def end_leg(self, lease: Lease, leg_end: LegEnd, *, now: float) -> bool:
-        """End a leg of a long crawl in one transaction, and begin the next one.
+    async def pass_checkpoint(self, lease: Lease, checkpoint: Checkpoint, *, now: float) -> bool:
+        """Pass a checkpoint of a long crawl in one transaction.
 
-        Stores the state, charges for the visible rows of the leg, and reserves the credits of the
+        Stores the state, charges for the visible rows, and reserves the credits of the
         next one. Repeating it changes nothing.
 
         Returns
@@ -220,9 +225,9 @@ class JobQueue:
         LeaseLost
             Another attempt has begun, or the job is over.
         CreditsUsedUp
-            The account's credits do not suffice for the next leg; nothing was changed.
+            The account's credits do not suffice to the next checkpoint; nothing was changed.
         """
-        change = LegChange(lease, leg_end, now)
+        change = CheckpointChange(lease, checkpoint, now)
         return await self.database.change(change, lane=Lane(lease.job_id))
 
     async def crawl_state(self, job_id: str) -> CrawlState | None:

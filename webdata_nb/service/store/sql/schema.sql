@@ -62,7 +62,7 @@ CREATE TABLE job (
   attempts_since_progress BIGINT NOT NULL DEFAULT 0,
   -- Which key of its account started a job; none in a local service.
   key_id TEXT,
-  -- A long crawl runs in legs. After each of them the job may return to the queue, behind others;
+  -- A long crawl has checkpoints. At each of them the job may return to the queue, behind others;
   -- the credits of its rows are charged.
   queued_at DOUBLE PRECISION,
   settled_rows BIGINT NOT NULL DEFAULT 0,

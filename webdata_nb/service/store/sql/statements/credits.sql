@@ -45,7 +45,7 @@ SELECT COUNT(*) AS active, COALESCE(SUM(monthly + topup), 0) AS reserved FROM ho
 WHERE account_id = :account_id AND (until IS NULL OR until >= :now);
 
 -- name: charged_rows
--- The visible successful rows of a job, by the operations to charge for; without those of legs that
+-- The visible successful rows of a job, by the operations to charge for; without those of checkpoints that
 -- have ended.
 SELECT charged, COUNT(*) AS n FROM entry
 WHERE job_id = :job_id AND position >= (SELECT settled_rows FROM job WHERE id = :job_id) AND success

@@ -211,7 +211,7 @@ SELECT next_ordinal, state FROM crawl_state WHERE job_id = :job_id;
 -- Of a job that has ended: nothing continues it.
 DELETE FROM crawl_state WHERE job_id = :job_id;
 
--- name: end_leg
+-- name: pass_checkpoint
 -- If another job waits, the job returns to the queue, behind it.
 UPDATE job SET settled_rows = published, settled_credits = settled_credits + :credits,
   reserved = :reserved, attempts_since_progress = 0,

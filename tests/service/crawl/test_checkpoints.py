@@ -1,4 +1,4 @@
-"""A crawl in legs, each continued from a state, is the same crawl as one without legs."""
+"""A crawl continued at checkpoints is the same crawl as one without them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _web(seed: int) -> dict[str, CrawlResult]:
 @settings(max_examples=300, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
-    leg_rows=st.sampled_from([1, 3, 7, 20]),
+    checkpoint_rows=st.sampled_from([1, 3, 7, 20]),
     max_pages=st.sampled_from([5, 30, 80, 200]),
     max_depth=st.sampled_from([2, 4, 10]),
     concurrency=st.sampled_from([1, 3, 10]),
@@ -110,10 +110,10 @@ def _web(seed: int) -> dict[str, CrawlResult]:
     restart=st.sampled_from([None, 0.3]),
     chunk=st.sampled_from([3, frontier_module.CHUNK]),
 )
-def test_rows_order_and_receipt_do_not_depend_on_legs(
+def test_rows_order_and_receipt_do_not_depend_on_checkpoints(
     *,
     seed: int,
-    leg_rows: int,
+    checkpoint_rows: int,
     max_pages: int,
     max_depth: int,
     concurrency: int,
@@ -127,11 +127,11 @@ def test_rows_order_and_receipt_do_not_depend_on_legs(
 ) -> None:
     site = _web(seed)
 
-    def crawl(leg_rows: int | None, concurrency: int) -> tuple[object, ...]:
+    def crawl(checkpoint_rows: int | None, concurrency: int) -> tuple[object, ...]:
         done = simulate_crawl(
             site, f"{BASE}/", frontier=frontier, limits=CrawlLimits(max_pages, max_depth),
             concurrency=concurrency, seed=seed, obey_nofollow=nofollow, scope=scope,
-            facets=FacetDetector() if facets else None, leg_rows=leg_rows,
+            facets=FacetDetector() if facets else None, checkpoint_rows=checkpoint_rows,
             seeds=list(site)[::3] if seeds else (), restart=restart,
         )  # fmt: skip
         fetched = sorted(done.fetched)
@@ -141,14 +141,16 @@ def test_rows_order_and_receipt_do_not_depend_on_legs(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frontier_module, "CHUNK", chunk)
         patch.setattr(checkpoint, "ITEMS_PER_CHUNK", chunk)
-        assert crawl(leg_rows, concurrency) == whole
+        assert crawl(checkpoint_rows, concurrency) == whole
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("kind", [Boutique, Warenhaus])
-def test_shops_in_legs(kind: type[Boutique | Warenhaus], strategy: Callable[[], Frontier]) -> None:
-    whole, in_legs = (
+def test_shops_with_checkpoints(
+    kind: type[Boutique | Warenhaus], strategy: Callable[[], Frontier]
+) -> None:
+    whole, continued = (
         simulate_crawl(
             page_reader(shop.html),
             shop.start,
@@ -156,17 +158,17 @@ def test_shops_in_legs(kind: type[Boutique | Warenhaus], strategy: Callable[[], 
             limits=CrawlLimits(1000, 10),
             concurrency=5,
             facets=FacetDetector(),
-            leg_rows=leg_rows,
+            checkpoint_rows=checkpoint_rows,
         )
-        for shop, leg_rows in ((kind(), None), (kind(), 20))
+        for shop, checkpoint_rows in ((kind(), None), (kind(), 20))
     )
-    assert in_legs.states
-    assert (in_legs.rows, in_legs.receipt) == (whole.rows, whole.receipt)
-    assert in_legs.details == whole.details
+    assert continued.states
+    assert (continued.rows, continued.receipt) == (whole.rows, whole.receipt)
+    assert continued.details == whole.details
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_limit_of_known_urls_in_legs(
+def test_limit_of_known_urls_at_checkpoints(
     strategy: Callable[[], Frontier], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan_module, "KNOWN_URLS_PER_ROW", 0)
@@ -176,13 +178,17 @@ def test_limit_of_known_urls_in_legs(
         links = tuple(f"{url}/{n}" for n in range(130))
         return CrawlResult("page", url, links=links, anchor_grades="1" * 130)
 
-    whole, in_legs = (
+    whole, continued = (
         simulate_crawl(
-            read, f"{BASE}/s", frontier=strategy, limits=CrawlLimits(30, 50), leg_rows=leg_rows
+            read,
+            f"{BASE}/s",
+            frontier=strategy,
+            limits=CrawlLimits(30, 50),
+            checkpoint_rows=checkpoint_rows,
         )
-        for leg_rows in (None, 9)
+        for checkpoint_rows in (None, 9)
     )
-    assert (in_legs.rows, in_legs.receipt) == (whole.rows, whole.receipt)
+    assert (continued.rows, continued.receipt) == (whole.rows, whole.receipt)
     assert "over_urls" in whole.receipt.values()
 
 
@@ -195,12 +201,14 @@ def _chain_of(length: int) -> dict[str, CrawlResult]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_leg_has_no_more_rows_than_it_may(strategy: Callable[[], Frontier]) -> None:
+def test_a_checkpoint_comes_after_no_more_rows_than_it_may(
+    strategy: Callable[[], Frontier],
+) -> None:
     links = [f"{BASE}/{n}" for n in range(100)]
     leaves = {url: CrawlResult("page", url) for url in links}
     start = CrawlResult("page", f"{BASE}/", links=tuple(links), anchor_grades="1" * 100)
     done = simulate_crawl(
-        {f"{BASE}/": start, **leaves}, f"{BASE}/", frontier=strategy, leg_rows=25,
+        {f"{BASE}/": start, **leaves}, f"{BASE}/", frontier=strategy, checkpoint_rows=25,
         limits=CrawlLimits(90, 3), concurrency=10,
     )  # fmt: skip
     rows = [StateReader(state).state(PlanState).rows for state in done.states]
@@ -212,13 +220,15 @@ def test_a_leg_has_no_more_rows_than_it_may(strategy: Callable[[], Frontier]) ->
 def test_unusable_states() -> None:
     site = _chain_of(30)
     limits = CrawlLimits(30, 40)
-    state = simulate_crawl(site, f"{BASE}/0", limits=limits, leg_rows=20).states[0]
+    state = simulate_crawl(site, f"{BASE}/0", limits=limits, checkpoint_rows=20).states[0]
     assert StateReader(state).state(PlanState).rows == 20
     damaged = [b"", state[:3], state[:10], state[:-1], state + b"x", b"x" * 30]
     damaged += [bytes([*state[:at], state[at] ^ 1, *state[at + 1 :]]) for at in (0, 40, -6, -1)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checkpoint, "VERSION", checkpoint.VERSION + 1)
-        damaged.append(simulate_crawl(site, f"{BASE}/0", limits=limits, leg_rows=20).states[0])
+        damaged.append(
+            simulate_crawl(site, f"{BASE}/0", limits=limits, checkpoint_rows=20).states[0]
+        )
     for other in damaged:
         with pytest.raises(UnusableState, match="state of the crawl"):
             StateReader(other).state(PlanState)
