@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
-import orjson
+import msgspec
+from msgspec import Struct
 
 from webdata_nb.contract import outcomes
 from webdata_nb.page import sitemap
@@ -39,8 +40,7 @@ Parse: TypeAlias = Callable[[FetchedResponse], Awaitable[ParsedSitemap]]
 """Extracts the URLs of a fetched file."""
 
 
-@dataclass(frozen=True, slots=True)
-class SitemapSeeds:
+class SitemapSeeds(Struct, frozen=True):
     """The pages that sitemaps and llms.txt list, and each of these files that is unreadable."""
 
     pages: tuple[str, ...] = ()
@@ -48,17 +48,13 @@ class SitemapSeeds:
 
     def snapshot(self) -> tuple[str, bytes]:
         """Return name and content of the snapshot that the job stores."""
-        problems = [(each.url, each.detail, each.outcome) for each in self.problems]
-        return _SNAPSHOT_NAME, orjson.dumps({"pages": self.pages, "problems": problems})
+        return _SNAPSHOT_NAME, msgspec.json.encode(self)
 
     @classmethod
     def from_snapshots(cls, snapshots: Mapping[str, bytes]) -> SitemapSeeds | None:
         """Return the seeds that an earlier attempt stored, None where it stored none."""
-        if _SNAPSHOT_NAME not in snapshots:
-            return None
-        data = orjson.loads(snapshots[_SNAPSHOT_NAME])  # noqa: TID251 - our own record
-        problems = (UrlOutcome(url, outcome, reason) for url, reason, outcome in data["problems"])
-        return cls(tuple(data["pages"]), tuple(problems))
+        snapshot = snapshots.get(_SNAPSHOT_NAME)
+        return None if snapshot is None else msgspec.json.decode(snapshot, type=cls)
 
 
 @dataclass(slots=True)
