@@ -18,7 +18,7 @@ import pandas as pd
 
 from benchmarks.cached_call import page
 from webdata_nb.contract.replies import CrawlStatus
-from webdata_nb.toolkit.client import replies
+from webdata_nb.toolkit.client import transport
 from webdata_nb.toolkit.frames import frame, rows, schemas
 
 FORMATS = ("markdown", "links", "images", "headings")
@@ -41,7 +41,7 @@ def reply(count: int) -> bytes:
 
 def ours(body: bytes) -> pd.DataFrame:
     """Decode and validate the reply, and build the typed frame."""
-    status = replies.parse(CrawlStatus, orjson.loads(body))
+    status = transport.parse(CrawlStatus, orjson.loads(body))
     batch = rows.batch("crawl", status.data)
     columns = schemas.frame_columns("crawl", formats=FORMATS, metadata=True)
     return frame.build(batch.table, columns=columns, objects=batch.objects)

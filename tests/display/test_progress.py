@@ -14,8 +14,7 @@ import pytest
 from webdata_nb.contract.events import Progress
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import InvalidArgument, JobCancelled, JobFailed, JobTimeout
-from webdata_nb.setting_values import PROGRESS_KINDS
-from webdata_nb.settings import Options
+from webdata_nb.settings import PROGRESS_KINDS, Options
 from webdata_nb.toolkit import bridge
 from webdata_nb.toolkit.display import bars, progress
 from webdata_nb.toolkit.display.bars import EndState, Painter, View, counts

@@ -9,7 +9,6 @@ import asyncio
 import concurrent.futures
 import functools
 import pickle
-import sys
 import threading
 import time
 import uuid
@@ -38,14 +37,6 @@ _WAIT_FOR_EVENT_S: Final = 1.0
 _EQUAL: Final = ("dask", "distributed")
 
 IsCancelled = Callable[[], bool]
-
-
-def is_dask(executor: object) -> bool:
-    """Return whether an `executor` is `"dask"` or a Dask client; imports nothing."""
-    if isinstance(executor, str):
-        return executor == NAME
-    distributed = sys.modules.get("distributed")
-    return distributed is not None and isinstance(executor, distributed.Client)
 
 
 class DaskExecutor:

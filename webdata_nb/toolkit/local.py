@@ -54,8 +54,14 @@ from webdata_nb.contract.local import (
     StopRequest,
 )
 from webdata_nb.errors import InvalidArgument, LocalServiceError
-from webdata_nb.setting_values import is_private, user_directory
-from webdata_nb.settings import Provider, Settings, model_access, provider_access
+from webdata_nb.settings import (
+    Provider,
+    Settings,
+    is_private,
+    model_access,
+    provider_access,
+    user_directory,
+)
 
 # File systems without reliable locks and shared memory, which a database in WAL mode requires.
 NETWORK_FILE_SYSTEMS: Final = frozenset(

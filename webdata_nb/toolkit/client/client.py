@@ -46,7 +46,7 @@ from webdata_nb.contract.replies import (
 from webdata_nb.contract.requests import CrawlRequest, ScrapeOptions
 from webdata_nb.contract.states import JobKind
 from webdata_nb.errors import BadAnswer, InvalidRequest, NotFound, NotSupported, ServiceError
-from webdata_nb.toolkit.client import event_stream, replies
+from webdata_nb.toolkit.client import event_stream, transport
 from webdata_nb.toolkit.client.transport import (
     ApiRequest,
     LateReply,
@@ -131,7 +131,7 @@ class Client:
         await self._transport.aclose()
 
     def _parse(self, model: type[R], body: Any, known: Mapping[str, Any] | None = None) -> R:
-        return replies.parse(model, body, self.base_url, known=known)
+        return transport.parse(model, body, self.base_url, known=known)
 
     async def _extra(self, what: str, request: ApiRequest) -> Any:
         """Send a request that another service may not know; `what` completes "does not offer"."""
@@ -509,7 +509,7 @@ class Client:
 
     async def weights(self) -> list[Weight]:
         """GET /v1/data-api-weights/public: credits by platform and operation."""
-        return replies.parse_weights(await self._transport.json(ApiRequest("GET", paths.WEIGHTS)))
+        return transport.parse_weights(await self._transport.json(ApiRequest("GET", paths.WEIGHTS)))
 
     # ----------------------------------------------------------------------------------- streams
 

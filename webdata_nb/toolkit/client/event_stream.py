@@ -15,7 +15,7 @@ from webdata_nb.contract.events import Done, Event, PageDone, Progress, Ranked, 
 from webdata_nb.errors import BadAnswer
 from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.pacing.retry_policies import EVENT_STREAM
-from webdata_nb.toolkit.client import replies
+from webdata_nb.toolkit.client import transport
 from webdata_nb.toolkit.client.transport import ApiRequest, Transport
 
 MEDIA_TYPE: Final = "text/event-stream"
@@ -109,7 +109,7 @@ def event_of(message: Message) -> Event | None:
         data = decode_json(message.data)
     except MalformedJson:
         raise BadAnswer(f"the stream's {message.name!r} event is no JSON") from None
-    return replies.parse(kind, data)
+    return transport.parse(kind, data)
 
 
 IDLE_S: Final = 45.0

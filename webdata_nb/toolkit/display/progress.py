@@ -48,7 +48,7 @@ class SilentPainter(bars.StaticPainter):
         """Ignore `view`."""
 
 
-# Their names are `setting_values.PROGRESS_KINDS`.
+# Their names are `settings.PROGRESS_KINDS`.
 KINDS: Final[dict[str, PainterFactory]] = {
     "bar": bars.Bar,
     "html": bars.Html,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import sys
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -37,7 +38,7 @@ from webdata_nb.suggestions import (
     quoted,
 )
 from webdata_nb.toolkit import session as sessions
-from webdata_nb.toolkit.dask_executor import DaskExecutor, is_dask
+from webdata_nb.toolkit.dask_executor import NAME, DaskExecutor
 from webdata_nb.toolkit.frames import exports, storage
 from webdata_nb.toolkit.requests.options import (
     CallArguments,
@@ -79,6 +80,14 @@ _LATER_OPTIONS: Final = {
     "rights": False,
     "check_links": False,
 }
+
+
+def is_dask(executor: object) -> bool:
+    """Return whether an `executor` is `"dask"` or a Dask client; imports nothing."""
+    if isinstance(executor, str):
+        return executor == NAME
+    distributed = sys.modules.get("distributed")
+    return distributed is not None and isinstance(executor, distributed.Client)
 
 
 def build_request(

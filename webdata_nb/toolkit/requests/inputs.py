@@ -15,7 +15,6 @@ from webdata_nb.contract.choices import ARCHIVE_SOURCES, PURPOSES
 from webdata_nb.contract.conflicts import conflict_of
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
-from webdata_nb.toolkit.dask_executor import is_dask
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.arguments import CallOptions
 from webdata_nb.toolkit.requests.job_spec import JobSpec, Since, is_long, subject_fields
@@ -131,7 +130,7 @@ def creatives_inputs(advertiser: str | Sequence[str], options: CreativesOptions)
 
 def in_partitions(options: object, *, lazy: bool = False) -> bool:
     """Return whether a call runs its inputs in partitions."""
-    return lazy or is_dask(cast("Mapping[str, Any]", options).get("executor"))
+    return lazy or arguments.is_dask(cast("Mapping[str, Any]", options).get("executor"))
 
 
 def request_values(options: object, group: type) -> dict[str, Any]:
@@ -294,7 +293,7 @@ def crawl_inputs(
         "more than 1,000 pages": is_long(options) and not options.get("audit"),
         "a list": arguments.list_items("url", url),
         "lazy": lazy,
-        "a Dask executor": is_dask(executor),
+        "a Dask executor": arguments.is_dask(executor),
         "executor": executor,
         "partition": options.get("partition"),
         **(forms or {}),
@@ -307,7 +306,7 @@ def crawl_inputs(
     if reads_file:
         inputs: Sequence[Input] = _archive_inputs(url, archive, values)
     else:
-        inputs = url_inputs(url, values, partitioned=lazy or is_dask(executor))
+        inputs = url_inputs(url, values, partitioned=lazy or arguments.is_dask(executor))
     if reads_file or used[_WARC]:
         _check_local(options)
     if since is None:
