@@ -17,7 +17,7 @@ from tests.site.server import Site
 from tests.site.versions import varied_site
 from webdata_nb import settings
 from webdata_nb.contract import outcomes
-from webdata_nb.contract.conflicts import CONFLICTS, conflict_of
+from webdata_nb.contract.requests import CONFLICTS, conflict_of
 from webdata_nb.toolkit.api import connect, crawl_df
 
 PAGES = 40

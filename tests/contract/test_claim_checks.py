@@ -6,7 +6,7 @@ from math import comb
 
 import pytest
 
-from webdata_nb.contract.claim_checks import ClaimChecks, upper_bound
+from webdata_nb.contract.outcomes import ClaimChecks, upper_bound
 
 
 def probability_of_at_most(hits: int, size: int, share: float) -> float:

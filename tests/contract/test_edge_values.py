@@ -16,7 +16,7 @@ from webdata_nb.contract.requests import (
     ScrapeOptions,
     SearchRequest,
 )
-from webdata_nb.contract.signature import sign, verify_signature
+from webdata_nb.contract.webhook_events import sign, verify_signature
 
 
 @pytest.mark.parametrize("job_id", ["", ".", ".."])

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from pydantic_core import PydanticKnownError
 from pydantic_core.core_schema import ErrorType
 
-from webdata_nb.contract.countries import CODES, country_code
 from webdata_nb.contract.error_messages import plain_message
+from webdata_nb.contract.fields import CODES, country_code
 from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
 
 JARGON = re.compile(

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.pacing.circuit_breaker import CLOSED, BreakerPolicy, Circuit
+from webdata_nb.pacing.host_pacing import CLOSED, BreakerPolicy, Circuit
 
 POLICY = BreakerPolicy(10.0, 40.0, threshold=3)
 AT_ONCE = BreakerPolicy(10.0, 40.0)

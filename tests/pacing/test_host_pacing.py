@@ -3,9 +3,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.pacing.circuit_breaker import CLOSED, BreakerPolicy, Circuit
 from webdata_nb.pacing.host_pacing import (
+    CLOSED,
     START_NOW,
+    BreakerPolicy,
+    Circuit,
     HostHistory,
     HostPolicy,
     StartDecision,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from webdata_nb.pacing.rate_limit import ConcurrencyWindow
+from webdata_nb.pacing.host_pacing import ConcurrencyWindow
 
 
 def test_refusal_closes_window_and_successes_widen_it() -> None:

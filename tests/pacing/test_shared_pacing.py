@@ -6,8 +6,8 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.pacing.circuit_breaker import Circuit
-from webdata_nb.pacing.shared_pacing import (
+from webdata_nb.pacing.host_pacing import (
+    Circuit,
     PacingState,
     StartReservation,
     reserved_count,

@@ -22,7 +22,7 @@ import pytest
 from tests.service.webhooks.endpoint import Endpoint
 from tests.wire.waiting import TIMEOUT_S
 from webdata_nb.contract.local import Runtime
-from webdata_nb.contract.signature import verify_signature
+from webdata_nb.contract.webhook_events import verify_signature
 from webdata_nb.service.credits.ledger import Terms
 from webdata_nb.service.settings import LOCAL_ACCOUNT
 from webdata_nb.service.store.sqlite.store import SqliteStore

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
@@ -23,7 +24,38 @@ from pydantic import (
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.choices import FORMATS, Format
-from webdata_nb.contract.countries import country_code
+
+# Validates country codes: ISO 3166-1 alpha-2.
+
+
+_TABLE: Final = """
+ad ae af ag ai al am ao aq ar as at au aw ax az ba bb bd be bf bg bh bi bj bl bm bn bo bq br bs
+bt bv bw by bz ca cc cd cf cg ch ci ck cl cm cn co cr cu cv cw cx cy cz de dj dk dm do dz ec ee
+eg eh er es et fi fj fk fm fo fr ga gb gd ge gf gg gh gi gl gm gn gp gq gr gs gt gu gw gy hk hm
+hn hr ht hu id ie il im in io iq ir is it je jm jo jp ke kg kh ki km kn kp kr kw ky kz la lb lc
+li lk lr ls lt lu lv ly ma mc md me mf mg mh mk ml mm mn mo mp mq mr ms mt mu mv mw mx my mz na
+nc ne nf ng ni nl no np nr nu nz om pa pe pf pg ph pk pl pm pn pr ps pt pw py qa re ro rs ru rw
+sa sb sc sd se sg sh si sj sk sl sm sn so sr ss st sv sx sy sz tc td tf tg th tj tk tl tm tn to
+tr tt tv tw tz ua ug um us uy uz va vc ve vg vi vn vu wf ws ye yt za zm zw
+"""
+CODES: Final = frozenset(_TABLE.split())
+# Common codes outside the standard: reserved for the United Kingdom, used for Kosovo.
+ALIASES: Final[Mapping[str, str]] = MappingProxyType({"uk": "gb", "xk": "xk"})
+
+
+def country_code(value: str) -> str:
+    """Return a country code in lower case; raises `ValueError` for an unknown one.
+
+    Examples
+    --------
+    >>> country_code("DE"), country_code("uk")
+    ('de', 'gb')
+    """
+    code = value.lower()
+    if code in CODES or code in ALIASES:
+        return ALIASES.get(code, code)
+    raise ValueError('must be a two-letter country code of ISO 3166-1, such as "us", "gb" or "de"')
+
 
 # The first captures of the Wayback Machine.
 FIRST_YEAR: Final = 1996

@@ -7,8 +7,9 @@ it, so that another service does not get fields that it does not know.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
 from pydantic import (
     AfterValidator,
@@ -21,7 +22,6 @@ from pydantic_core import PydanticCustomError
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.choices import ArchiveSource, CaptureMatch, Engine, Purpose, Strategy
-from webdata_nb.contract.conflicts import conflict_of
 from webdata_nb.contract.fields import (
     ArchiveTime,
     CaptureDistance,
@@ -56,6 +56,99 @@ from webdata_nb.contract.fields import (
     WaitFor,
     WebhookSecret,
 )
+
+# Defines which options of a crawl exclude each other, and why. Pure.
+#
+# Service and toolkit check the same table: the service the options of a request, the toolkit those
+# of a call as well, such as `stream`.
+
+
+class Conflict(NamedTuple):
+    """Options of which none goes with any of `others`."""
+
+    options: tuple[str, ...]
+    others: tuple[str, ...]
+    reason: str
+
+
+_ARCHIVES: Final = ("archive", "as_of")
+_PARTITIONS: Final = ("lazy", "a Dask executor", "partition")
+
+CONFLICTS: Final = (
+    Conflict(("archive",), ("as_of",), "each says where the pages come from"),
+    Conflict(
+        _ARCHIVES,
+        ("headers", "cookies", "check_links", "since", "a WARC file as out"),
+        "the pages come from an archive, and nothing is requested from their site",
+    ),
+    Conflict(
+        (*_ARCHIVES, "since"),
+        ("a browser",),
+        "pages are read as the site sent them. A browser loads them with render, wait_for, "
+        'mobile, mobile_device and the format "screenshot"',
+    ),
+    Conflict(
+        (*_ARCHIVES, "since"),
+        ("rights", "a purpose"),
+        "what a site declares about its pages now is not read with pages of an earlier time",
+    ),
+    Conflict(
+        ("a WARC file as out",),
+        ("since", "a purpose", "check_links"),
+        "the file has the responses of all pages of the crawl, and no others",
+    ),
+    Conflict(
+        ("urls",),
+        (
+            *("max_pages", "max_depth", "crawl_strategy", "include_paths", "exclude_paths"),
+            *("sitemap", "llms_txt", "audit", "check_links", "filter_faceted_urls"),
+            *("allow_external_links", "respect_nofollow"),
+        ),
+        "the pages of a list are read as they are, and no link is followed",
+    ),
+    Conflict(
+        ("a purpose",),
+        ("respect_robots_txt=False",),
+        "robots.txt is where most sites say what their pages may be used for",
+    ),
+    # Of calls
+    Conflict(("audit",), ("stream", "lazy"), "an audit compares all pages of a crawl in one frame"),
+    Conflict(
+        ("archive", "since", "a WARC file as out"),
+        _PARTITIONS,
+        "files and crawls that this machine knows are not there on others",
+    ),
+    Conflict(
+        ("more than 1,000 pages", "a WARC file as out"),
+        ("a list", *_PARTITIONS, "executor"),
+        "one crawl writes its rows or responses to out",
+    ),
+    Conflict(
+        ("a WARC file as out",),
+        ("stream", "more than 1,000 pages"),
+        "the rows are in one frame, when the file is complete",
+    ),
+)
+
+
+def conflict_of(options: Mapping[str, object]) -> str:
+    """Return why options exclude each other, as a sentence; "" if they do not.
+
+    Examples
+    --------
+    >>> conflict_of({"since": "last", "as_of": "2024-06-01"})[:38]
+    'as_of and since cannot be combined: th'
+    >>> conflict_of({"since": "last", "stream": True})
+    ''
+    """
+    used = {name for name, value in options.items() if value is not None and value is not False}
+    for conflict in CONFLICTS:
+        first = next((name for name in conflict.options if name in used), None)
+        other = next((name for name in conflict.others if name in used), None)
+        if first is not None and other is not None:
+            return f"{first} and {other} cannot be combined: {conflict.reason}"
+    return ""
+
 
 MarkdownMode = Literal["article", "full"]
 DATE_RANGES: Final = ("yesterday", "last_7_days", "last_30_days")
@@ -730,3 +823,88 @@ class CapturesRequest(Strict):
         if self.start is not None and self.end is not None and self.start > self.end:
             raise ValueError("start must not be after end")
         return self
+
+
+# Example request bodies for the OpenAPI document; a test validates them.
+
+
+_WEBHOOK: Final = {
+    "webhook_url": "https://hooks.example.com/webdata",
+    "webhook_secret": "a long random text",
+}
+
+EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "startSearch": {
+        "shortest": {"query": "northern lights"},
+        "discovery": {"query": "northern lights", "num_results": 20, "formats": []},
+        "extraction": {
+            "query": "northern lights forecast",
+            "engine": "engine_two",
+            "country": "no",
+            "formats": ["markdown", "links"],
+            "extract": {"schema": {"type": "object", "properties": {"title": {"type": "string"}}}},
+            **_WEBHOOK,
+        },
+    },
+    "startCrawl": {
+        "shortest": {"url": "https://example.com/"},
+        "part of a site": {
+            "url": "https://example.com/docs/",
+            "max_pages": 50,
+            "max_depth": 3,
+            "crawl_strategy": "bff",
+            "include_paths": ["/docs/**"],
+            "scrape_options": {"formats": ["markdown", "links"], "timeout": 15000},
+            **_WEBHOOK,
+        },
+    },
+    "startExtendedCrawl": {
+        "a large site": {
+            "url": "https://example.com/",
+            "max_pages": 50_000,
+            "sitemap": True,
+            "scrape_options": {"formats": ["markdown"]},
+        },
+        "a list of pages": {
+            "urls": ["https://example.com/docs/", "https://example.com/about"],
+        },
+        "the pages that changed": {
+            "url": "https://example.com/docs/",
+            "base": {"job_id": "5f0f1f8a-2a4f-4d0e-9a55-3f1f5f6f7a01", "recheck": 0.02},
+        },
+        "the documentation in June 2024": {
+            "url": "https://example.com/docs/",
+            "source": {"web_archive": {"as_of": "2024-06-01", "max_distance": 14}},
+            "scrape_options": {"formats": ["markdown"]},
+        },
+    },
+    "listCaptures": {
+        "of a page": {"url": "https://example.com/", "start": "2023-01-01", "end": "2024-01-01"},
+        "of a part of a site": {
+            "url": "https://example.com/docs/",
+            "source": "commoncrawl",
+            "match": "prefix",
+        },
+    },
+    "verifyValues": {
+        "one page": {
+            "pages": [
+                {
+                    "job_id": "6b0e5d0c-3c55-4d4c-9d65-2e1f6a1f0b7e",
+                    "url": "https://example.com/kettle",
+                    "extract": {"name": "Copper kettle", "price": 34.5},
+                }
+            ]
+        },
+    },
+    "cancelJob": {"nothing": {}},
+    "retryJob": {"nothing": {}},
+    "listCreatives": {
+        "by id": {"advertiser_id": "AR17828074650563772417", "region": "DE", "limit": 10},
+        "by page": {
+            "url": "https://adstransparency.google.com/advertiser/AR17828074650563772417",
+            "date_range": "last_30_days",
+        },
+    },
+    "testWebhook": {"signed": _WEBHOOK},
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Final
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 _PERCENT_LOWER: Final = re.compile(r"%(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f])")
 
@@ -36,3 +37,60 @@ def site_of(url: str) -> str:
     """
     # Canonical URLs have a lower-case host, no default port and a path, so splitting suffices.
     return url.partition("://")[2].partition("/")[0].rpartition("@")[2].removeprefix("www.")
+
+
+# Normalizes URLs of search results, to find duplicates and to compare searches.
+
+
+# Tracking parameters, which do not change the page.
+_TRACKING: Final = re.compile(
+    r"(?:utm_\w+|gclid|dclid|gbraid|wbraid|fbclid|msclkid|yclid|srsltid|mc_[ce]id|igshid|_ga|_gl"
+    r"|ref_src)",
+    re.ASCII | re.IGNORECASE,
+)
+_DEFAULT_PORTS: Final = (None, 80, 443)
+# Characters that stay unescaped; a reserved character differs from its escape.
+_RESERVED: Final = "!$&'()*+,;=:@/%"
+_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+_UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
+# A path that needs no escape.
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@/%-]*")
+
+
+def result_key(url: str) -> str:
+    """Return a key that is equal for URLs of the same result.
+
+    The key ignores the difference between http and https, `www.`, a trailing slash, the order of
+    parameters, tracking parameters, needless escapes and the fragment.
+
+    Examples
+    --------
+    >>> result_key("https://www.example.com/a/?utm_source=x") == result_key("http://example.com/a")
+    True
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").removeprefix("www."), parts.port
+        query = _content_parameters(parts.query) if parts.query else ""
+    except ValueError:  # not a web URL
+        return url
+    port_suffix = "" if port in _DEFAULT_PORTS else f":{port}"
+    path = parts.path
+    if "%" in path:
+        path = _ESCAPE.sub(_normalize_escape, path)
+    if not _PLAIN.fullmatch(path):
+        path = quote(path, safe=_RESERVED)
+    return f"{host}{port_suffix}{path.rstrip('/')}?{query}"
+
+
+def _content_parameters(query: str) -> str:
+    """Return the sorted query without tracking parameters."""
+    parameters = parse_qsl(query, keep_blank_values=True)
+    return urlencode(
+        sorted(parameter for parameter in parameters if not _TRACKING.fullmatch(parameter[0]))
+    )
+
+
+def _normalize_escape(escape: re.Match[str]) -> str:
+    char = chr(int(escape.group()[1:], 16))
+    return char if _UNRESERVED.fullmatch(char) else escape.group().upper()

@@ -56,8 +56,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from webdata_nb.contract.error_messages import EARLIER_CRAWL_UNUSABLE
 from webdata_nb.contract.outcomes import NOT_ARCHIVED
-from webdata_nb.contract.problem_types import EARLIER_CRAWL_UNUSABLE
 from webdata_nb.page.errors import ApplicationError, BadInput, FetchError
 
 # Retry-After of a reply without the store.

@@ -24,9 +24,7 @@ import orjson
 
 from webdata_nb.contract.cells import escape_formula
 from webdata_nb.contract.choices import FORMAT_VALUES, FORMATS
-from webdata_nb.contract.replies.crawl import CrawlPage
-from webdata_nb.contract.replies.pages import PageFields
-from webdata_nb.contract.replies.search import SearchItem
+from webdata_nb.contract.replies import CrawlPage, PageFields, SearchItem
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import ResultsExpired
 from webdata_nb.service.store.records import JobRecord

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from webdata_nb.contract.claim_checks import upper_bound
+from webdata_nb.contract.outcomes import upper_bound
 from webdata_nb.service.crawl.earlier_pages import EarlierPages
 
 RUNS = 200

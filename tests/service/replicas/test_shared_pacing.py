@@ -17,7 +17,7 @@ import pytest
 
 from tests.postgres import PostgresServer, running
 from tests.site.server import Site
-from webdata_nb.pacing.shared_pacing import HOST, IN_PROCESS, StartReservation
+from webdata_nb.pacing.host_pacing import HOST, IN_PROCESS, StartReservation
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.store.postgres.database import PostgresDatabase

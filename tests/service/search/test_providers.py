@@ -17,7 +17,7 @@ from aiohttp import web
 from tests.service.search.stubs import KEY, Result, Stub, StubRequest, results, stubs, wiki_address
 from tests.site.server import Site
 from webdata_nb.contract.local import Access
-from webdata_nb.contract.results import result_key
+from webdata_nb.contract.url_keys import result_key
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.search import catalog
 from webdata_nb.service.search.breaker import ProviderBreakers

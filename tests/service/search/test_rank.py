@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.contract.results import result_key
+from webdata_nb.contract.url_keys import result_key
 from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.search.providers.api import SearchResult
 from webdata_nb.service.search.rank import Ranking, organic_url

@@ -8,8 +8,7 @@ import pytest
 
 from tests.site.server import Site
 from tests.wire.waiting import until
-from webdata_nb.pacing.circuit_breaker import BreakerPolicy
-from webdata_nb.pacing.host_pacing import HostPolicy
+from webdata_nb.pacing.host_pacing import BreakerPolicy, HostPolicy
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest

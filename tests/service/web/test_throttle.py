@@ -6,8 +6,7 @@ from collections.abc import Coroutine
 import pytest
 
 from webdata_nb.pacing import host_pacing
-from webdata_nb.pacing.circuit_breaker import BreakerPolicy
-from webdata_nb.pacing.host_pacing import HostPolicy
+from webdata_nb.pacing.host_pacing import BreakerPolicy, HostPolicy
 from webdata_nb.pacing.retry_policies import BackoffPolicy
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from webdata_nb.contract.replies.service import DaskHealth
+from webdata_nb.contract.replies import DaskHealth
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.work.runner import Runner
 

@@ -18,9 +18,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 from webdata_nb import __version__
-from webdata_nb.contract.error_messages import plain_message
+from webdata_nb.contract.error_messages import REFUSED, plain_message
 from webdata_nb.contract.events import STREAMED
-from webdata_nb.contract.problem_types import REFUSED
 from webdata_nb.contract.replies import Refusal
 from webdata_nb.page.errors import ApplicationError, BadInput
 from webdata_nb.service.errors import (

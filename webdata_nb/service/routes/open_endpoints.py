@@ -22,8 +22,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 
 from webdata_nb.contract import paths
 from webdata_nb.contract.paths import DOCS, DOCS_FILES, SIGNATURE_DIRECTORY
-from webdata_nb.contract.replies import Health
-from webdata_nb.contract.replies.service import DaskHealth
+from webdata_nb.contract.replies import DaskHealth, Health
 from webdata_nb.service.errors import DiskFull, StoreUnavailable
 from webdata_nb.service.routes.routing import JSON, NO_AUTHENTICATION, StateDep, open_router
 from webdata_nb.service.signing.message_signature import directory_body, directory_headers

@@ -37,7 +37,6 @@ from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 from webdata_nb.contract import limits, outcomes, paths
-from webdata_nb.contract.examples import EXAMPLES
 from webdata_nb.contract.replies import (
     LimitReached,
     Refusal,
@@ -45,6 +44,7 @@ from webdata_nb.contract.replies import (
     SourceFailure,
     ValidationErrorReply,
 )
+from webdata_nb.contract.requests import EXAMPLES
 from webdata_nb.page.errors import ApplicationError, BadInput
 from webdata_nb.service.errors import NoSuchDelivery, NoSuchJob
 from webdata_nb.service.routes.app_state import AppState

@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, cast
 
-from webdata_nb.pacing.circuit_breaker import CLOSED, BreakerPolicy, Circuit
-from webdata_nb.pacing.shared_pacing import (
+from webdata_nb.pacing.host_pacing import (
+    CLOSED,
     IN_PROCESS,
     PROVIDER,
+    BreakerPolicy,
+    Circuit,
     PacingState,
     SharedPacing,
     Transition,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
-from webdata_nb.contract.results import result_key
+from webdata_nb.contract.url_keys import result_key
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.search.providers.api import SearchResult

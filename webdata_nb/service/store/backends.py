@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from webdata_nb.pacing.shared_pacing import IN_PROCESS, SharedPacing
+from webdata_nb.pacing.host_pacing import IN_PROCESS, SharedPacing
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import MissingDriver
 from webdata_nb.service.store.sql.accounts import AccountStore

@@ -16,26 +16,25 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.pacing.circuit_breaker import CLOSED, Circuit
 from webdata_nb.pacing.host_pacing import (
-    MAX_WAIT_S,
-    START_NOW,
-    UNRESERVED,
-    HostHistory,
-    HostPolicy,
-    StartDecision,
-    is_queue_too_long,
-    queue_limit_s,
-)
-from webdata_nb.pacing.shared_pacing import (
+    CLOSED,
     HOST,
     IN_PROCESS,
+    MAX_WAIT_S,
     SHORTEST_INTERVAL_S,
+    START_NOW,
     UNKNOWN,
+    UNRESERVED,
+    Circuit,
+    HostHistory,
+    HostPolicy,
     PacingState,
     SharedPacing,
+    StartDecision,
     StartReservation,
     Transition,
+    is_queue_too_long,
+    queue_limit_s,
 )
 from webdata_nb.service.errors import HostPaused
 from webdata_nb.service.observability.operations import waiting_for

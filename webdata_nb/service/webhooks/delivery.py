@@ -27,8 +27,7 @@ from webdata_nb.contract.events import (
     Profile,
 )
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
-from webdata_nb.contract.signature import sign
-from webdata_nb.contract.webhook_payloads import WebhookPayload
+from webdata_nb.contract.webhook_events import WebhookPayload, sign
 from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.service.errors import EgressDenied, NameServerTimeout, NoSuchJob, StoreUnavailable
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of

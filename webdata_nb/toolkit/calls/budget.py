@@ -8,11 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.requests import (
-    CrawlRequest,
-    CreativesRequest,
-    SearchRequest,
-)
+from webdata_nb.contract.requests import CrawlRequest, CreativesRequest, SearchRequest
 from webdata_nb.errors import InvalidArgument, OverBudget
 from webdata_nb.toolkit.cache.result_cache import ResultCache
 from webdata_nb.toolkit.display import bars

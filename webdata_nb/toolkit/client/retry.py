@@ -11,7 +11,7 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Final
 
-from webdata_nb.contract.problem_types import REFUSED
+from webdata_nb.contract.error_messages import REFUSED
 from webdata_nb.pacing.retry_policies import (
     CLIENT_REQUEST,
     MAX_RETRY_AFTER_S,

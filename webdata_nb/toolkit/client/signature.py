@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from webdata_nb.contract import signature
+from webdata_nb.contract import webhook_events
 
 TOLERANCE_S: Final = 300.0
 
@@ -43,12 +43,12 @@ def verify_signature(
 
     Examples
     --------
-    >>> from webdata_nb.contract.signature import sign
+    >>> from webdata_nb.contract.webhook_events import sign
     >>> headers = {"X-Service-Signature": sign(b"{}", "s3cret")}
     >>> verify_signature(b"{}", headers, "s3cret")
     True
     >>> verify_signature(b"{ }", headers, "s3cret")
     False
     """
-    recent = signature.is_recent(headers, now=time.time(), tolerance_s=tolerance_s)
-    return signature.verify_signature(body, headers, secret) and recent
+    recent = webhook_events.is_recent(headers, now=time.time(), tolerance_s=tolerance_s)
+    return webhook_events.verify_signature(body, headers, secret) and recent

@@ -38,12 +38,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from webdata_nb import __version__, errors
 from webdata_nb.contract import paths
-from webdata_nb.contract.error_messages import plain_message
+from webdata_nb.contract.error_messages import REFUSED, plain_message
 from webdata_nb.contract.fields import SECRET_FIELDS, proxy_url
-from webdata_nb.contract.problem_types import REFUSED
 from webdata_nb.contract.replies import Weight
 from webdata_nb.foreign_json import MalformedJson, decode_json
-from webdata_nb.pacing.rate_limit import ConcurrencyWindow
+from webdata_nb.pacing.host_pacing import ConcurrencyWindow
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.client import retry
 from webdata_nb.toolkit.client.retry import FailureKind, NoRetry, RetryDelay

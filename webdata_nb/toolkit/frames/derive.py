@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 
 from webdata_nb.contract.choices import PURPOSES
-from webdata_nb.contract.results import result_key
+from webdata_nb.contract.url_keys import result_key
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.frames import frame, schemas

@@ -29,8 +29,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.contract import paths
+from webdata_nb.contract.error_messages import EARLIER_CRAWL_UNUSABLE
 from webdata_nb.contract.events import Progress
-from webdata_nb.contract.problem_types import EARLIER_CRAWL_UNUSABLE
 from webdata_nb.contract.replies import (
     CrawlStatus,
     ReceiptEntry,

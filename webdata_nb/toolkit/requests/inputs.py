@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args, overload
 
 from webdata_nb.contract.archives import SUFFIXES, WRITTEN_SUFFIX
 from webdata_nb.contract.choices import ARCHIVE_SOURCES, PURPOSES
-from webdata_nb.contract.conflicts import conflict_of
+from webdata_nb.contract.requests import conflict_of
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.requests import arguments

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
-from webdata_nb.contract.countries import CODES
+from webdata_nb.contract.fields import CODES
 from webdata_nb.contract.outcomes import LINK_OUTCOMES
 from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.errors import IncompleteResult

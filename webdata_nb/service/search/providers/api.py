@@ -19,7 +19,7 @@ import orjson
 
 from webdata_nb.contract.local import Access
 from webdata_nb.foreign_json import MalformedJson, decode_json
-from webdata_nb.pacing.rate_limit import RateLimitPolicy
+from webdata_nb.pacing.host_pacing import RateLimitPolicy
 from webdata_nb.service.foreign_services import (
     KEY_REFUSED,
     PLAN_USED_UP,

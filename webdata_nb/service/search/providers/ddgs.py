@@ -19,7 +19,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from webdata_nb.contract.local import Access
-from webdata_nb.pacing.rate_limit import RateLimitPolicy
+from webdata_nb.pacing.host_pacing import RateLimitPolicy
 from webdata_nb.service.foreign_services import RATE_LIMITED
 from webdata_nb.service.runtime.work_threads import run_on_thread
 from webdata_nb.service.search.providers.api import (

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Final
 
 from webdata_nb.contract.local import Access
+from webdata_nb.pacing.host_pacing import IN_PROCESS, PROVIDER, SharedPacing
 from webdata_nb.pacing.retry_policies import parse_retry_after
-from webdata_nb.pacing.shared_pacing import IN_PROCESS, PROVIDER, SharedPacing
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.foreign_services import QUERY_LIMITS, has_error, read_error
 from webdata_nb.service.runtime.bounded_dict import BoundedDict

@@ -11,7 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from webdata_nb.contract.local import Access
-from webdata_nb.pacing.rate_limit import RateLimitPolicy
+from webdata_nb.pacing.host_pacing import RateLimitPolicy
 from webdata_nb.service.foreign_services import (
     KEY_REFUSED,
     MAX_REASON_CHARS,

@@ -25,9 +25,9 @@ import psycopg
 from psycopg.abc import PQGen
 from psycopg.rows import DictRow, dict_row
 
-from webdata_nb.pacing.circuit_breaker import Circuit
-from webdata_nb.pacing.shared_pacing import (
+from webdata_nb.pacing.host_pacing import (
     RESERVED_S,
+    Circuit,
     OnState,
     PacingState,
     SharedPacing,
