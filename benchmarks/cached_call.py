@@ -23,7 +23,7 @@ from webdata_nb import crawl_df, options
 from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache
 from webdata_nb.toolkit.frames import receipt, rows
 from webdata_nb.toolkit.requests.arguments import CallOptions
-from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.inputs import JobSpec
 
 URL = "https://site.test/"
 TEXT = "the aurora forecast of a cold night in the north and what it means for travellers"

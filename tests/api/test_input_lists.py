@@ -19,13 +19,13 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.toolkit.api import Session
 from webdata_nb.toolkit.requests.inputs import (
     Input,
+    JobSpec,
     crawl_inputs,
     creatives_inputs,
     identity,
     page_inputs,
     search_inputs,
 )
-from webdata_nb.toolkit.requests.job_spec import JobSpec
 
 # Valid and invalid subjects of each kind.
 QUERIES: Final[list[Any]] = ["a", " b ", "", "c" * 3000, "nul\x00", "\ud800", None, 5, pd.NA, ["x"]]

@@ -13,7 +13,7 @@ from tests.wire_service import WireService
 from webdata_nb import crawl_df, crawl_job, rights_df, scrape_df
 from webdata_nb.errors import InvalidArgument, NotSupported
 from webdata_nb.toolkit.frames import frame, rows
-from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.inputs import JobSpec
 
 SIGNALS: list[dict[str, Any]] = [
     {

@@ -16,8 +16,7 @@ from tests.wire_service import KEY, WireService
 from webdata_nb.toolkit import api, session
 from webdata_nb.toolkit.api import Job, Session, connect, why
 from webdata_nb.toolkit.requests import options
-from webdata_nb.toolkit.requests.request_defaults import request_defaults
-from webdata_nb.toolkit.requests.signatures import option_list
+from webdata_nb.toolkit.requests.signatures import option_list, request_defaults
 
 TWINS = [
     (getattr(api, name.removeprefix("a")), getattr(api, name))

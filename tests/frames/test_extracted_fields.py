@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from webdata_nb import extract_df
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.toolkit.frames import frame, rows
-from webdata_nb.toolkit.requests.job_spec import extract_request
+from webdata_nb.toolkit.requests.inputs import extract_request
 
 
 class Maker(BaseModel):

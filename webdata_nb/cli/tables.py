@@ -97,7 +97,7 @@ def _add_crawl(commands: Commands) -> None:
 
 def _run_crawl(args: argparse.Namespace) -> None:
     from webdata_nb.toolkit.api import crawl_df
-    from webdata_nb.toolkit.requests.job_spec import grouped
+    from webdata_nb.toolkit.requests.inputs import grouped
 
     set_base_url(args)
     options = grouped(passed_options(args, SiteOptions, PageOptions, CommandOptions))
@@ -278,7 +278,7 @@ def _add_watch(commands: Commands) -> None:
 def _run_watch(args: argparse.Namespace) -> int | None:
     from webdata_nb.errors import WatchRunning
     from webdata_nb.toolkit.api import watch_df
-    from webdata_nb.toolkit.requests.job_spec import grouped
+    from webdata_nb.toolkit.requests.inputs import grouped
 
     set_base_url(args)
     options: dict[str, Any] = grouped(passed_options(args, WatchDfOptions, PageOptions))

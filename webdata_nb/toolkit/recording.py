@@ -35,7 +35,7 @@ from webdata_nb.toolkit.requests.arguments import absolute_path
 
 if TYPE_CHECKING:
     from webdata_nb.contract.states import JobKind
-    from webdata_nb.toolkit.requests.job_spec import JobSpec
+    from webdata_nb.toolkit.requests.inputs import JobSpec
 
 _SLUG_LENGTH: Final = 40
 

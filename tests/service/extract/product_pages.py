@@ -16,7 +16,7 @@ from webdata_nb.page.extract.structured import (
     source_formats,
 )
 from webdata_nb.page.scrape.page import scrape
-from webdata_nb.toolkit.requests.job_spec import extract_request
+from webdata_nb.toolkit.requests.inputs import extract_request
 
 URL = "https://shop.example/p/copper-kettle-4711"
 PRODUCT = {

@@ -35,15 +35,16 @@ from webdata_nb.toolkit.frames.schemas import CRAWL_COLUMNS, SEARCH_COLUMNS
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.arguments import CallOptions, FanOutOptions, check_flag
 from webdata_nb.toolkit.requests.inputs import (
+    LAST,
     Input,
     crawl_inputs,
     creatives_inputs,
+    is_long,
     page_inputs,
     request_values,
     search_inputs,
     valid_specs,
 )
-from webdata_nb.toolkit.requests.job_spec import LAST, is_long
 from webdata_nb.toolkit.requests.options import (
     DEFAULTS,
     CallArguments,
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from dask.dataframe import DataFrame as DaskFrame
 
     from webdata_nb.toolkit.calls.budget import Estimate
-    from webdata_nb.toolkit.requests.job_spec import JobSpec
+    from webdata_nb.toolkit.requests.inputs import JobSpec
 
 # Types the functions that return a frame, or with `stream=True` a stream of frames.
 

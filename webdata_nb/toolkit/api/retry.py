@@ -21,8 +21,13 @@ from webdata_nb.toolkit.calls import lists
 from webdata_nb.toolkit.frames import frame, input_rows, receipt
 from webdata_nb.toolkit.frames.frame import CallReceipt
 from webdata_nb.toolkit.requests.arguments import CallOptions, FanOutOptions
-from webdata_nb.toolkit.requests.inputs import Input, page_inputs, request_values, valid_specs
-from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.inputs import (
+    Input,
+    JobSpec,
+    page_inputs,
+    request_values,
+    valid_specs,
+)
 from webdata_nb.toolkit.requests.options import (
     ResultPageOptions,
     ScrapeOptionsDict,

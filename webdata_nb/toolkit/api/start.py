@@ -17,8 +17,7 @@ from webdata_nb.toolkit.jobs import sources
 from webdata_nb.toolkit.jobs.job import Job, checked_id, started_job
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.arguments import CallOptions, within
-from webdata_nb.toolkit.requests.inputs import crawl_fields, request_values
-from webdata_nb.toolkit.requests.job_spec import JobSpec, is_long
+from webdata_nb.toolkit.requests.inputs import JobSpec, crawl_fields, is_long, request_values
 from webdata_nb.toolkit.requests.options import (
     ConnectionOptions,
     CrawlJobOptions,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from webdata_nb.contract.replies import CrawlStatus, SearchStatus
-    from webdata_nb.toolkit.requests.job_spec import JobSpec
+    from webdata_nb.toolkit.requests.inputs import JobSpec
     from webdata_nb.toolkit.session import ResultScope
 
 

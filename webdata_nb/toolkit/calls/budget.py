@@ -14,7 +14,7 @@ from webdata_nb.toolkit.cache.result_cache import ResultCache
 from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.jobs.listings import fetch_listing
 from webdata_nb.toolkit.requests.arguments import CallOptions
-from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.inputs import JobSpec
 
 # Files that the service downloads of one creative at most, in addition to its preview.
 MAX_FILES_PER_CREATIVE: Final = limits.CREATIVE_FILES

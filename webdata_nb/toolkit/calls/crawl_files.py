@@ -34,7 +34,7 @@ from webdata_nb.toolkit.frames.storage import CrawlManifest, CrawlParts, folder_
 from webdata_nb.toolkit.jobs.sources import RowSource
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.arguments import CallOptions, FanOutOptions
-from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.inputs import JobSpec
 from webdata_nb.toolkit.requests.options import CrawlDfOptions
 
 if TYPE_CHECKING:

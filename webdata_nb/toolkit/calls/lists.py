@@ -51,8 +51,7 @@ from webdata_nb.toolkit.frames.receipt import JobOutcome
 from webdata_nb.toolkit.jobs.sources import show_progress
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.arguments import PARTITION_NEEDS, CallOptions, FanOutOptions
-from webdata_nb.toolkit.requests.inputs import Input, refuse_invalid_inputs, representative
-from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.inputs import Input, JobSpec, refuse_invalid_inputs, representative
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -47,12 +47,12 @@ from webdata_nb.toolkit.jobs.sources import show_progress
 from webdata_nb.toolkit.requests.arguments import CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import (
     Input,
+    JobSpec,
     identity,
     refuse_invalid_inputs,
     representative,
     valid_specs,
 )
-from webdata_nb.toolkit.requests.job_spec import JobSpec
 from webdata_nb.toolkit.requests.options import OnError, OnIncomplete
 from webdata_nb.toolkit.session import Connection
 

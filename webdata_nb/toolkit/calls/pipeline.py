@@ -52,7 +52,7 @@ from webdata_nb.toolkit.jobs.sources import (
     with_earlier_crawl,
 )
 from webdata_nb.toolkit.requests.arguments import CallOptions
-from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.inputs import JobSpec
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,7 @@ from webdata_nb.toolkit.cache.result_cache import ResultCache
 from webdata_nb.toolkit.calls import pipeline
 from webdata_nb.toolkit.frames import frame
 from webdata_nb.toolkit.requests.arguments import CallOptions
-from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.inputs import JobSpec
 from webdata_nb.toolkit.sites.changes_file import ChangesFile, changes_table
 from webdata_nb.toolkit.sites.comparison import Comparison, KnownSite, compare, watch_receipt
 from webdata_nb.toolkit.sites.watched_pages import SiteVisit, WatchedFields

@@ -26,7 +26,7 @@ from webdata_nb.toolkit.frames.receipt import JobOutcome, of_creatives
 from webdata_nb.toolkit.frames.rows import TableBatch, trimmed_batch
 from webdata_nb.toolkit.jobs.sources import RowSource
 from webdata_nb.toolkit.requests.arguments import CallOptions, within
-from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.inputs import JobSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -61,7 +61,7 @@ from webdata_nb.toolkit.frames import receipt, rows
 from webdata_nb.toolkit.frames.receipt import JobOutcome
 from webdata_nb.toolkit.frames.rows import Row, TableBatch
 from webdata_nb.toolkit.requests.arguments import CallOptions, within
-from webdata_nb.toolkit.requests.job_spec import JobSpec
+from webdata_nb.toolkit.requests.inputs import JobSpec
 from webdata_nb.toolkit.sites.audit import with_audit_columns
 
 if TYPE_CHECKING:

@@ -1,37 +1,735 @@
-"""Builds the inputs of a call: every combination of its list arguments, in order."""
+"""Builds the jobs of a call: each combination of its lists, with its request and its columns."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import date, datetime, timedelta
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast, get_args, overload
 
-from webdata_nb.contract.archives import SUFFIXES, WRITTEN_SUFFIX
+import orjson
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+
+from webdata_nb import caller
+from webdata_nb.contract import limits
+from webdata_nb.contract.archives import SUFFIXES, WRITTEN_SUFFIX, file_version
 from webdata_nb.contract.choices import ARCHIVE_SOURCES, PURPOSES
-from webdata_nb.contract.requests import conflict_of
+from webdata_nb.contract.limits import CONCURRENCY, MAX_PAGES
+from webdata_nb.contract.requests import (
+    CrawlRequest,
+    CreativesRequest,
+    ExtendedCrawlRequest,
+    SearchRequest,
+    conflict_of,
+)
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
+from webdata_nb.suggestions import closest, did_you_mean, format_value, is_frame, quoted
+from webdata_nb.toolkit.frames import schemas
 from webdata_nb.toolkit.requests import arguments
-from webdata_nb.toolkit.requests.arguments import CallOptions
-from webdata_nb.toolkit.requests.job_spec import JobSpec, Since, is_long, subject_fields
+from webdata_nb.toolkit.requests.arguments import CallOptions, check_entries
 from webdata_nb.toolkit.requests.options import (
     AsOfDict,
     CrawlOptions,
+    CrawlPageOptions,
     CreativesOptions,
+    ResultPageOptions,
+    ScrapedPageOptions,
     SearchOptions,
+    SearchRequestOptions,
     Seed,
+    SinceDict,
     SinglePageOptions,
 )
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
+    from webdata_nb.contract.fields import Strict
     from webdata_nb.toolkit.frames.input_rows import Label
+    from webdata_nb.toolkit.frames.schemas import TableName
     from webdata_nb.toolkit.requests.options import CrawlDfOptions
+
+# Defines the job of a call: a request of the contract and the columns of its frame.
+
+
+# Converts the forms of `extract` to the request of the contract.
+
+
+_WORDS: Final = frozenset({"prompt", "provider", "model"})
+_ENTRIES: Final = _WORDS | {"schema"}
+# What other languages and schemas call types, and other values of them.
+_TYPE_NAMES: Final = {
+    "str": "str string text char varchar",
+    "int": "int integer long bigint",
+    "float": "float number double decimal numeric real",
+    "bool": "bool boolean flag",
+    "datetime.date": "date day",
+    "datetime.datetime": "datetime timestamp time",
+    "list[str]": "list array list[str] list[string] string[] str[] [str]",
+}
+# Similarity of a word that was meant to be another one.
+_SPELLING: Final = 0.8
+_FORMS: Final = "must be a pydantic class, a JSON Schema or a dict of names and types"
+_FIELD_KEYWORDS: Final = frozenset({"type", "anyOf", "oneOf", "allOf", "enum", "const", "$ref"})
+
+
+def extract_request(value: Any) -> Any:
+    """Return the `extract` of a request; the contract's model checks it.
+
+    Raises
+    ------
+    InvalidArgument
+        A type has no JSON Schema.
+
+    Examples
+    --------
+    >>> extract_request({"name": str, "tags": [str]})["schema"]["properties"]["tags"]
+    {'type': 'array', 'items': {'type': 'string'}}
+    """
+    if not isinstance(value, Mapping | type | None):
+        raise InvalidArgument(f"extract {_FORMS}; it is {_described(value)}")
+    if isinstance(value, Mapping) and _is_request(value):
+        _refuse_fields(value)
+        schema = value.get("schema")
+        # Services may take other shapes than JSON Schema, so JSON is sent as it is.
+        return value if _is_json(schema) else {**value, "schema": _json_schema(schema)}
+    return value if value is None else {"schema": _json_schema(value)}
+
+
+def _refuse_fields(request: Mapping[str, Any]) -> None:
+    """Refuse the names of fields among the entries of a request."""
+    for name, value in request.items():
+        if name not in _ENTRIES and _type_called(value) is not None:
+            example = f"{{{name!r}: {_type_called(value)}}}"
+            raise InvalidArgument(
+                f"extract has the entries prompt, schema, provider and model, and {name!r} is none "
+                f"of them: put fields into schema, such as {example}"
+            )
+
+
+def _described(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else format_value(value)
+
+
+def _is_request(value: Mapping[str, Any]) -> bool:
+    """Return whether a mapping has the entries of a request, and not fields or a schema."""
+    if all(isinstance(each, str | None) for each in value.values()):
+        return not _is_schema(value) and not (value and _has_fields(value))
+    has_words = any(isinstance(value.get(name), str) for name in _WORDS)
+    others = [each for name, each in value.items() if name != "schema"]
+    return has_words or ("schema" in value and all(each is None for each in others))
+
+
+def _has_fields(value: Mapping[str, Any]) -> bool:
+    """Return whether texts are meant as the types of fields, which is refused for each of them."""
+    return not any(get_close_matches(str(name), _ENTRIES, cutoff=_SPELLING) for name in value)
+
+
+def _is_json(value: Any) -> bool:
+    with suppress(TypeError):
+        return bool(orjson.dumps(value))
+    return False
+
+
+def _is_schema(value: Mapping[str, Any]) -> bool:
+    has_keyword = any(str(name).startswith("$") for name in value)
+    return has_keyword or value.get("type") == "object" or _is_plain(value.get("properties"))
+
+
+def _is_plain(properties: Any) -> bool:
+    return isinstance(properties, Mapping) and all(
+        isinstance(each, Mapping) for each in properties.values()
+    )
+
+
+def _json_schema(value: Any) -> Any:
+    """Return a class, a dict of names and types or a JSON Schema as a JSON Schema."""
+    if isinstance(value, type):
+        return _class_schema(value)
+    if not isinstance(value, Mapping) or _is_schema(value):
+        return value
+    try:
+        return _fields_schema(value)
+    except RecursionError:
+        raise InvalidArgument(
+            "extract cannot be written as JSON: a dict or list holds itself"
+        ) from None
+
+
+def _class_schema(model: type[Any]) -> dict[str, Any]:
+    if not issubclass(model, BaseModel):
+        raise InvalidArgument(f"extract {_FORMS}; it is {_described(model)}")
+    return model.model_json_schema()
+
+
+def _fields_schema(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object with these fields; none of them is required."""
+    definitions: dict[str, Any] = {}
+    schema = _object_schema("extract", fields, definitions)
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _object_schema(
+    path: str, fields: Mapping[str, Any], definitions: dict[str, Any]
+) -> dict[str, Any]:
+    properties = {
+        str(name): _field_schema(f"{path}[{str(name)!r}]", value, definitions)
+        for name, value in fields.items()
+    }
+    return {"type": "object", "properties": properties}
+
+
+def _field_schema(path: str, value: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of one field, and add the classes that it refers to."""
+    if isinstance(value, Mapping):
+        return dict(value) if _is_field_schema(value) else _object_schema(path, value, definitions)
+    if isinstance(value, list):
+        return _list_schema(path, value, definitions)
+    schema = _type_schema(path, value)
+    for name, definition in schema.pop("$defs", {}).items():
+        if definitions.setdefault(name, definition) != definition:
+            raise InvalidArgument(f"{path}: two classes have the name {name}")
+    return schema
+
+
+def _is_field_schema(value: Mapping[str, Any]) -> bool:
+    """Return whether a mapping is the JSON Schema of a field, such as `{"type": "number"}`."""
+    keywords = _FIELD_KEYWORDS & value.keys()
+    return any(isinstance(value[name], str | list) for name in keywords)
+
+
+def _list_schema(path: str, value: list[Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    if len(value) != 1:
+        raise InvalidArgument(f"{path} must be a list of one type, such as [str]")
+    return {"type": "array", "items": _field_schema(path, value[0], definitions)}
+
+
+def _type_schema(path: str, value: Any) -> dict[str, Any]:
+    # pydantic would evaluate a string as the name of a type.
+    if not isinstance(value, str | None):
+        with suppress(PydanticUserError, TypeError, NameError):
+            return dict(TypeAdapter(value).json_schema())
+    raise InvalidArgument(
+        f"{path} must be a type such as str, int, float, bool, datetime.date, list[str] or a "
+        f"pydantic class; it is {_described(value)}{did_you_mean(_type_called(value))}"
+    )
+
+
+def _type_called(value: object) -> str | None:
+    """Return the type that a text names, without the quotes that it should not have."""
+    if not isinstance(value, str):
+        return None
+    words = value.strip().lower()
+    return next((name for name, words_of in _TYPE_NAMES.items() if words in words_of.split()), None)
+
+
+# Merges the page options that a call passes directly with its `scrape_options`.
+
+
+# The name in the request of each page option. `timeout` is the job's in the functions.
+REQUEST_NAMES: Final[Mapping[str, str]] = {
+    **{name: name for name in ScrapedPageOptions.__annotations__},
+    "page_timeout": "timeout",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MergedOptions:
+    """The values of a request, and for its messages the arguments that they come from."""
+
+    values: dict[str, Any]
+    argument_names: dict[str, str]
+
+
+def merge(options: Mapping[str, Any]) -> MergedOptions:
+    """Return the options of a crawl with all page options in `scrape_options`.
+
+    Raises
+    ------
+    InvalidArgument
+        An option is passed directly and in `scrape_options`.
+    """
+    direct = {name: options[name] for name in REQUEST_NAMES if options.get(name) is not None}
+    values = {name: value for name, value in options.items() if name not in REQUEST_NAMES}
+    scrape_options = values.get("scrape_options")
+    argument_names = {f"scrape_options.{REQUEST_NAMES[name]}": name for name in direct}
+    if scrape_options is None:
+        scrape_options = {}
+        argument_names["scrape_options"] = ""
+    if isinstance(scrape_options, Mapping):
+        _check_passed_once(direct, scrape_options)
+        merged = {**scrape_options, **{REQUEST_NAMES[name]: direct[name] for name in direct}}
+        if merged or values.get("scrape_options") is not None:
+            values["scrape_options"] = _with_extract_request(merged)
+    return MergedOptions(values, argument_names)
+
+
+def grouped(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of commands, which have a flag for each, as `crawl_df` takes them."""
+    direct = CrawlPageOptions.__annotations__
+    entries = {
+        REQUEST_NAMES[name]: value
+        for name, value in options.items()
+        if name in REQUEST_NAMES and name not in direct
+    }
+    others = {
+        name: value
+        for name, value in options.items()
+        if name in direct or name not in REQUEST_NAMES
+    }
+    return {**others, "scrape_options": entries} if entries else others
+
+
+def _check_passed_once(direct: Mapping[str, Any], scrape_options: Mapping[str, Any]) -> None:
+    for name in direct:
+        entry = REQUEST_NAMES[name]
+        if scrape_options.get(entry) is not None:
+            raise InvalidArgument(
+                f'{name}= and scrape_options["{entry}"] are the same option: pass one of them'
+            )
+
+
+def _with_extract_request(scrape_options: Mapping[str, Any]) -> dict[str, Any]:
+    if "extract" not in scrape_options:
+        return dict(scrape_options)
+    return {**scrape_options, "extract": extract_request(scrape_options["extract"])}
+
+
+# Reads the options `since` and `recheck`: which earlier crawl unchanged pages are taken from.
+
+
+LAST: Final = "last"
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ATTRS: Final = "webdata"
+_ALLOWED: Final = '"last", a frame of crawl_df, the id of a crawl, or a time'
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The earlier crawl of an incremental one.
+
+    Attributes
+    ----------
+    job_id
+        The crawl; None until the cache has found it, or where there is none.
+    is_exact
+        Whether the caller named this crawl. Otherwise every page is fetched where it is gone.
+    before
+        The latest time of the crawl that the cache looks for; None for the last one.
+    recheck
+        The share of unchanged pages that are fetched in full; None for the service's default.
+    refusal
+        Why the service cannot use the crawl that the cache found; "" if it can.
+    """
+
+    job_id: str | None = None
+    is_exact: bool = False
+    before: datetime | None = None
+    recheck: float | None = None
+    refusal: str = ""
+
+    @classmethod
+    def check(cls, since: object) -> Self | None:
+        """Check the option that a user passed; None if it asks for no incremental crawl.
+
+        Raises
+        ------
+        InvalidArgument
+            It has a value that is not allowed; nothing was sent.
+        """
+        if since is None:
+            return None
+        if not isinstance(since, Mapping):
+            return cls._of(since)
+        entries = check_entries("since", since, SinceDict)
+        if "base" not in entries:
+            raise InvalidArgument(f"since must have the entry base: {_ALLOWED}")
+        return replace(cls._of(entries["base"]), recheck=_share(entries.get("recheck")))
+
+    @classmethod
+    def _of(cls, since: object) -> Self:
+        if is_frame(since):
+            return cls(_job_of_frame(since), is_exact=True)
+        if isinstance(since, str):
+            if since == LAST:
+                return cls()
+            return cls(since, is_exact=True) if _UUID.fullmatch(since) else cls(before=_time(since))
+        if isinstance(since, date):  # as are a datetime and a Timestamp of pandas
+            return cls(before=_time(since.isoformat()))
+        raise InvalidArgument(f"since must be {_ALLOWED}; it is {format_value(since)}")
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of the request; none without an earlier crawl."""
+        if self.job_id is None:
+            return {}
+        recheck = {} if self.recheck is None else {"recheck": self.recheck}
+        return {"base": {"job_id": self.job_id, **recheck}}
+
+
+def _share(recheck: object) -> float | None:
+    low, high = limits.RECHECK
+    if recheck is None:
+        return None
+    is_number = isinstance(recheck, int | float) and not isinstance(recheck, bool)
+    if not is_number or not low <= recheck <= high:  # type: ignore[operator]
+        raise InvalidArgument(
+            f"recheck must be a share from {low:g} to {high:g}; it is {format_value(recheck)}"
+        )
+    return float(recheck)  # type: ignore[arg-type]
+
+
+def _job_of_frame(frame: object) -> str:
+    attrs = getattr(frame, "attrs", {}).get(_ATTRS)
+    receipt: Mapping[str, Any] = attrs if isinstance(attrs, Mapping) else {}
+    job_id = receipt.get("job_id")
+    if receipt.get("kind") != "crawl" or not isinstance(job_id, str):
+        raise InvalidArgument(
+            "since must be a frame of one crawl with its receipt, as crawl_df returns it; this "
+            f"frame has {_kind_of(receipt)}"
+        )
+    return job_id
+
+
+def _kind_of(receipt: Mapping[str, Any]) -> str:
+    if not receipt:
+        return "no receipt"
+    if "runs" in receipt:
+        return "the receipt of several crawls"
+    kind = receipt.get("kind")
+    if kind == "crawl":
+        return "a receipt without the id of its job"
+    return f"a receipt of the kind {format_value(kind)}"
+
+
+def _time(text: str) -> datetime:
+    """Return a time; one without a time zone is in that of this machine."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError, OSError):
+        raise InvalidArgument(f"since must be {_ALLOWED}; it is {format_value(text)}") from None
+
+
+_MODELS: Final[Mapping[str, type[SearchRequest | CrawlRequest | CreativesRequest]]] = {
+    "search": SearchRequest,
+    "crawl": CrawlRequest,
+    "creatives": CreativesRequest,
+}
+
+
+# The fields of a source, by the names of their arguments.
+_OPTIONS_OF_CAPTURES: Final = {
+    "as_of": "as_of",
+    "source": "archive",
+    "max_distance": "max_distance",
+}
+_FIELDS_OF_ONE_PAGE: Final = frozenset({"url", "max_pages", "max_depth"})
+_FIELDS_OF_FILE: Final = {"archive": "path", "archive_version": "version"}
+_ARGUMENT_NAMES: Final = {
+    **{f"source.web_archive.{field}": name for name, field in _OPTIONS_OF_CAPTURES.items()},
+    "source.file.path": "as_of",
+    "purpose": "rights",
+    "sink.warc": "out",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One request to the service and the columns of its frame; picklable.
+
+    With `has_contract_defaults`, every service has the contract's defaults, so that an omitted
+    argument and its default share one cache entry. `total` is the expected number of rows, if it is
+    known. `max_rows` limits a listing of creatives; `only_new` omits the creatives of the cached
+    answer. `since` makes a crawl incremental, which changes neither its rows nor its cache entry.
+    """
+
+    op: TableName
+    request: Strict
+    subject: str
+    columns: tuple[str, ...]
+    total: int | None = None
+    has_contract_defaults: bool = False
+    max_rows: int | None = None
+    only_new: bool = False
+    since: Since | None = None
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether its URL has a user name and password, which `subject` masks."""
+        request = self.request
+        return isinstance(request, CrawlRequest) and request.subject != self.subject
+
+    @property
+    def brief(self) -> bool:
+        """Whether its rows are few and small: a search that visits no page."""
+        return isinstance(self.request, SearchRequest) and not self.request.formats
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The pages of a list; none of another request."""
+        return self.request.urls if isinstance(self.request, ExtendedCrawlRequest) else ()
+
+    @property
+    def warc(self) -> Path | None:
+        """The WARC file that a crawl writes; None of another request."""
+        request = self.request
+        warc = request.sink.warc if isinstance(request, ExtendedCrawlRequest) else None
+        return None if warc is None else Path(warc)
+
+    @property
+    def audits(self) -> bool:
+        """Whether its frame has the columns of an audit."""
+        return isinstance(self.request, CrawlRequest) and self.request.audit
+
+    @classmethod
+    def search(cls, query: str, **options: Unpack[SearchRequestOptions]) -> Self:
+        """Build a search.
+
+        Raises
+        ------
+        InvalidArgument
+            The contract does not allow an option; nothing was sent.
+        """
+        extract = extract_request(options.get("extract"))
+        values = {"query": query, **options, "extract": extract}
+        request = arguments.build_request(SearchRequest, values)
+        _warn_without_effect(request)
+        visits = bool(request.formats)
+        columns = schemas.frame_columns(
+            "search",
+            formats=request.formats,
+            extract=visits and request.extract is not None,
+            metadata=visits,
+        )
+        # The contract defines every default of a search, so every service has them.
+        return cls(
+            "search",
+            request,
+            _subject(request),
+            columns,
+            request.num_results,
+            has_contract_defaults=True,
+        )
+
+    @classmethod
+    def crawl(
+        cls,
+        url: str | None,
+        *,
+        archive: Path | None = None,
+        warc: Path | None = None,
+        **fields: Any,
+    ) -> Self:
+        """Build a crawl from a URL, or from the first page of an archive; raises as `search`.
+
+        `fields` are those of the request, besides its source and sink. Page options may be among
+        them as well as in `scrape_options`, and the entries of `as_of` as `receipt["request"]` has
+        them. With `warc`, the responses are written to that file as well.
+        """
+        values: dict[str, Any] = {"url": url, **fields}
+        captures = {field: values.pop(name, None) for name, field in _OPTIONS_OF_CAPTURES.items()}
+        source: dict[str, Any] = {}
+        if archive is not None:
+            status = archive.stat()
+            version = file_version(status.st_size, status.st_mtime_ns)
+            source["file"] = {"path": str(archive), "version": version}
+        if captures["as_of"] is not None:
+            source["web_archive"] = captures
+        if source:
+            values["source"] = source
+        if warc is not None:
+            values["sink"] = {"warc": str(warc)}
+        is_extended = source or warc is not None or values.get("audit") or is_long(values)
+        return cls._crawl(ExtendedCrawlRequest if is_extended else CrawlRequest, values)
+
+    @classmethod
+    def pages(cls, singles: Sequence[Self]) -> Self:
+        """Build one crawl of several single pages with equal options, without their links."""
+        urls = [single.body["url"] for single in singles]
+        body = {**singles[0].body, "urls": urls, "concurrency": CONCURRENCY[1]}
+        request = arguments.build_request(
+            ExtendedCrawlRequest,
+            {name: value for name, value in body.items() if name not in _FIELDS_OF_ONE_PAGE},
+        )
+        return cls("crawl", request, _subject(request), singles[0].columns, len(singles))
+
+    @classmethod
+    def _crawl(cls, model: type[CrawlRequest], values: Mapping[str, Any]) -> Self:
+        merged = merge(values)
+        names = {**merged.argument_names, **_ARGUMENT_NAMES}
+        request = arguments.build_request(model, merged.values, names)
+        scraped = request.scrape_options
+        extended = request if isinstance(request, ExtendedCrawlRequest) else None
+        columns = schemas.frame_columns(
+            "crawl",
+            formats=scraped.formats,
+            extract=scraped.extract is not None,
+            metadata=True,
+            audit=request.audit,
+            rights=request.reads_rights,
+            dated=extended is not None and extended.source.web_archive is not None,
+        )
+        # The site decides how many pages there are; the start page is always a row.
+        total = 1 if request.row_limit == 1 else None
+        return cls("crawl", request, _subject(request), columns, total)
+
+    @classmethod
+    def creatives(cls, advertiser: str, **options: Unpack[CreativesOptions]) -> Self:
+        """Build a listing of an advertiser's creatives; raises as `search`."""
+        max_rows, only_new = _max_rows(options), options.pop("only_new", False)
+        request = arguments.build_request(CreativesRequest, {**_advertiser(advertiser), **options})
+        return cls(
+            "creatives",
+            request,
+            _subject(request),
+            schemas.creatives_columns(_enrichment(request)),
+            max_rows,
+            max_rows=max_rows,
+            only_new=arguments.check_flag("only_new", only_new),
+        )
+
+    def with_subject(self, fields: Mapping[str, Any]) -> Self:
+        """Return the same request for the subject that `subject_fields` checked."""
+        request = self.request.model_copy(update=fields)
+        return replace(self, request=request, subject=_subject(request))
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The body of the HTTP request."""
+        return arguments.request_body(self.request)
+
+    def idempotency_key(self, run_id: str) -> str:
+        """Return the key under which every attempt of a run finds the same job.
+
+        It does not depend on the position of an input, so equal inputs share a job.
+        """
+        added = {} if self.since is None else self.since.fields
+        request = orjson.dumps([run_id, self.op, self.body | added], option=orjson.OPT_SORT_KEYS)
+        return hashlib.sha256(request).hexdigest()
+
+    @property
+    def public_request(self) -> dict[str, Any]:
+        """The request without secrets, for receipts and files."""
+        public = _as_arguments(arguments.public_request(self.request))
+        return public if self.max_rows is None else {**public, "limit": self.max_rows}
+
+    def params(self, *, local: bool) -> dict[str, Any]:
+        """Return the parameters that decide the answer, secrets included."""
+        has_defaults = self.has_contract_defaults or local
+        params = arguments.request_with_defaults(self.request) if has_defaults else self.body
+        params = arguments.without_webhook(params)
+        return params if self.max_rows is None else {**params, "max_rows": self.max_rows}
+
+
+def is_long(values: Mapping[str, Any] | CrawlDfOptions) -> bool:
+    """Return whether a crawl may have more pages than one of the contract."""
+    max_pages = values.get("max_pages")
+    if not isinstance(max_pages, int) or isinstance(max_pages, bool):
+        return False  # a request refuses other types
+    return max_pages > MAX_PAGES[1]
+
+
+def _as_arguments(public: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request by the names of their arguments."""
+    flat = {name: value for name, value in public.items() if name not in {"source", "sink"}}
+    source, sink = public.get("source", {}), public.get("sink", {})
+    file = source.get("file", {})
+    flat |= {name: file[field] for name, field in _FIELDS_OF_FILE.items() if field in file}
+    captures = source.get("web_archive", {})
+    flat |= {
+        name: captures[field] for name, field in _OPTIONS_OF_CAPTURES.items() if field in captures
+    }
+    return {**flat, **sink}
+
+
+def _max_rows(options: CreativesOptions) -> int | None:
+    """Take the number of rows at most from `options`; no page of them has more rows."""
+    values = {"limit": options.pop("limit", None), "max_rows": options.pop("max_rows", None)}
+    given = {
+        name: arguments.check_integer(name, value, minimum=1)
+        for name, value in values.items()
+        if value is not None
+    }
+    if len(set(given.values())) > 1:
+        raise InvalidArgument(
+            f"limit={given['limit']} and max_rows={given['max_rows']} both say how many rows there "
+            "are at most: pass limit"
+        )
+    return next(iter(given.values()), None)
+
+
+def subject_fields(op: TableName, subject: object) -> dict[str, Any]:
+    """Return the checked request fields of a query, URL or advertiser.
+
+    Raises
+    ------
+    InvalidArgument
+        The contract does not allow the subject.
+    """
+    model = _MODELS[op]
+    if op == "creatives":
+        fields = _advertiser(subject)
+    else:
+        fields = {"query" if op == "search" else "url": subject}
+    try:
+        request = model.model_validate(fields)
+    except ValidationError:
+        request = arguments.build_request(model, fields)
+    if isinstance(request, CreativesRequest):
+        return {"advertiser_id": request.advertiser_id, "url": request.url}
+    return {name: getattr(request, name) for name in fields}
+
+
+def _subject(request: Strict) -> str:
+    """Return the text that names the subject of a request, without a password."""
+    match request:
+        case SearchRequest():
+            return request.query
+        case CreativesRequest():
+            return request.advertiser
+        case CrawlRequest():
+            return arguments.mask_credentials(request.subject)
+    raise TypeError(f"{type(request).__name__} has no subject")
+
+
+def _advertiser(advertiser: object) -> dict[str, object]:
+    """Return the request field that names the advertiser."""
+    if not isinstance(advertiser, str):
+        raise InvalidArgument(
+            f"advertiser must be an id, or the URL of its page; it is {format_value(advertiser)}"
+        )
+    return {"url" if "://" in advertiser else "advertiser_id": advertiser}
+
+
+def _enrichment(request: CreativesRequest) -> set[str]:
+    """Return the requested kinds of enrichment; assets need the details."""
+    requested = {
+        "details": not request.skip_details or request.should_download_assets,
+        "assets": request.should_download_assets,
+        "previews": request.should_download_previews,
+        "ocr": request.ocr,
+    }
+    return {kind for kind, is_requested in requested.items() if is_requested}
+
+
+def _warn_without_effect(request: SearchRequest) -> None:
+    if request.formats:
+        return
+    names = [name for name in ResultPageOptions.__annotations__ if name != "formats"]
+    unused = [name for name in names if name in request.model_fields_set]
+    if unused:
+        caller.warn(f"{', '.join(unused)} without effect: formats=[] visits no result page")
+
+
+# Builds the inputs of a call: every combination of its list arguments, in order.
+
 
 MAX_INPUTS: Final = 10_000
 

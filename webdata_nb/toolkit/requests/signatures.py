@@ -110,8 +110,6 @@ def with_lists(
 
 def _signature(function: Callable[..., object], group: type) -> inspect.Signature:
     """Return the signature with the options between the positional and the other arguments."""
-    from webdata_nb.toolkit.requests.request_defaults import request_defaults
-
     defaults = {**request_defaults(group), **definitions.DEFAULTS}
     kinds = inspect.Parameter
     signature = inspect.signature(function)
@@ -132,6 +130,37 @@ def _signature(function: Callable[..., object], group: type) -> inspect.Signatur
     positional = [parameter for parameter in parameters if parameter.kind is not kinds.KEYWORD_ONLY]
     other_keywords = [parameter for parameter in parameters if parameter.kind is kinds.KEYWORD_ONLY]
     return signature.replace(parameters=[*positional, *keywords, *other_keywords])
+
+
+def request_defaults(group: type) -> dict[str, Any]:
+    """Return the defaults of the local service for the request options of a group."""
+    from pydantic import BaseModel
+
+    from webdata_nb.contract import requests
+    from webdata_nb.toolkit.requests.inputs import REQUEST_NAMES
+
+    models: tuple[tuple[type, type[BaseModel]], ...] = (
+        (definitions.SingleSearchInputOptions, requests.SearchRequest),
+        (definitions.ResultPageOptions, requests.SearchRequest),
+        (definitions.SiteOptions, requests.CrawlRequest),
+        (definitions.SinglePageOptions, requests.CrawlRequest),
+        (definitions.RightsOptions, requests.CrawlRequest),
+        (definitions.PageOptions, requests.ScrapeOptions),
+        (definitions.CrawlPageOptions, requests.ScrapeOptions),
+        (definitions.CreativesOptions, requests.CreativesRequest),
+    )
+    defaults: dict[str, Any] = {}
+    for part, model in models:
+        if part.__annotations__.keys() <= group.__annotations__.keys():
+            fields = {name: REQUEST_NAMES.get(name, name) for name in part.__annotations__}
+            defaults |= {
+                name: model.model_fields[field].default
+                for name, field in fields.items()
+                if field in model.model_fields
+            }
+    return {
+        name: default for name, default in defaults.items() if not isinstance(default, BaseModel)
+    }
 
 
 def _descriptions(group: type) -> dict[str, str]:
