@@ -694,11 +694,8 @@ class Panel:
             self._output.show(self._bundle(view))
         due = time.monotonic() - self._painted_at >= REPAINT_S
         if due or view.cancel_requested != self._widgets.cancel_requested:
-            self._paint(view)
-
-    def _paint(self, view: View) -> None:
-        self._widgets.show(view)
-        self._painted_at = time.monotonic()
+            self._widgets.show(view)
+            self._painted_at = time.monotonic()
 
     def poll_clicks(self) -> None:
         """Read clicks, and draw an update that was delayed."""

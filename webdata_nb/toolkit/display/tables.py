@@ -61,18 +61,14 @@ def _small(source: Path | io.BytesIO, side: int) -> bytes | None:
             with Image.open(source, formats=_FORMATS) as image:
                 if image.width * image.height > _MOST_PIXELS:
                     return None
-                return _png(image, side)
+                # Crop long screenshots to their top.
+                top = image.crop((0, 0, image.width, min(image.height, image.width * 2)))
+                top.thumbnail((side, side))
+                out = io.BytesIO()
+                top.convert("RGBA").save(out, "PNG", optimize=True)
+                return out.getvalue()
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None
-
-
-def _png(image: Any, side: int) -> bytes:
-    # Crop long screenshots to their top.
-    top = image.crop((0, 0, image.width, min(image.height, image.width * 2)))
-    top.thumbnail((side, side))
-    out = io.BytesIO()
-    top.convert("RGBA").save(out, "PNG", optimize=True)
-    return out.getvalue()
 
 
 # Headers and short values stay on one line; a longer text wraps between words, in a box that is

@@ -133,7 +133,12 @@ def serp_diff(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
             "move": (merged["old_rank"] - merged["new_rank"]).astype("Int32"),
         }
     )
-    changes["change"] = _change_names(changes)
+    names = pd.Series("same", index=changes.index, dtype="str")
+    names[(changes["move"] > 0).fillna(value=False)] = "up"
+    names[(changes["move"] < 0).fillna(value=False)] = "down"
+    names[changes["old_rank"].isna()] = "entered"
+    names[changes["new_rank"].isna()] = "left"
+    changes["change"] = names
     return _in_input_order(changes, by, pd.concat(compared, ignore_index=True))
 
 
@@ -184,15 +189,6 @@ def _without(side: pd.DataFrame, failed: pd.DataFrame, by: list[str]) -> pd.Data
         return side
     marked = side.merge(failed.drop_duplicates(), on=by, how="left", indicator="_source")
     return marked[marked.pop("_source") == "left_only"]
-
-
-def _change_names(changes: pd.DataFrame) -> pd.Series[Any]:
-    names = pd.Series("same", index=changes.index, dtype="str")
-    names[(changes["move"] > 0).fillna(value=False)] = "up"
-    names[(changes["move"] < 0).fillna(value=False)] = "down"
-    names[changes["old_rank"].isna()] = "entered"
-    names[changes["new_rank"].isna()] = "left"
-    return names
 
 
 def _in_input_order(changes: pd.DataFrame, by: list[str], results: pd.DataFrame) -> pd.DataFrame:
@@ -286,7 +282,11 @@ def diff(
     [['changed', '/a'], ['removed', '/b'], ['added', '/c']]
     """
     old, new = _read_frame("a", a), _read_frame("b", b)
-    _check_kinds(old, new)
+    kinds = [_kind(old), _kind(new)]
+    if None not in kinds and kinds[0] != kinds[1]:
+        raise InvalidArgument(
+            f"a is a frame of kind {kinds[0]} and b of kind {kinds[1]}: compare frames of one kind"
+        )
     keys = _key_columns(old, new, on)
     compared = _compared_columns(old, new, keys, columns)
     before, after = _KeyedRows.of(old, keys, compared), _KeyedRows.of(new, keys, compared)
@@ -377,15 +377,6 @@ def _read_frame(name: str, source: object) -> pd.DataFrame:
     except (OSError, RuntimeError, ValueError, pa.ArrowException) as error:
         raise InvalidArgument(f"{name} cannot be read as a Parquet file: {error}") from None
     return frame.build(document.read(), attrs=document.attrs)
-
-
-def _check_kinds(old: pd.DataFrame, new: pd.DataFrame) -> None:
-    """Raise if both kinds are known and differ."""
-    kinds = [_kind(old), _kind(new)]
-    if None not in kinds and kinds[0] != kinds[1]:
-        raise InvalidArgument(
-            f"a is a frame of kind {kinds[0]} and b of kind {kinds[1]}: compare frames of one kind"
-        )
 
 
 def _kind(df: pd.DataFrame) -> str | None:

@@ -118,7 +118,13 @@ def xlsx_bytes(table: pa.Table, attrs: Mapping[str, Any]) -> tuple[bytes, str]:
     with require_xlsxwriter().Workbook(data, _WORKBOOK_OPTIONS) as book:
         bold = book.add_format({"bold": True})
         _write_rows(book.add_worksheet("rows"), table.slice(0, _MAX_ROWS), bold, cuts)
-        _write_receipt(book.add_worksheet("receipt"), attrs, bold)
+        sheet = book.add_worksheet("receipt")
+        sheet.set_column(0, 0, 20)
+        sheet.set_column(1, 1, _MAX_WIDTH)
+        for row, (name, value) in enumerate(attrs.items()):
+            text = value if isinstance(value, str) else dumps(value)
+            sheet.write_string(row, 0, name, bold)
+            sheet.write_string(row, 1, text[:MAX_CELL_CHARS])
     return data.getvalue(), cuts.message()
 
 
@@ -130,7 +136,11 @@ def _write_rows(sheet: Any, table: pa.Table, bold: Any, cuts: _Cuts) -> None:
         widths = [len(str(value)) for value in values if value is not None]
         sheet.set_column(number, number, min(_MAX_WIDTH, max([len(field.name), *widths]) + 2))
         for row, value in enumerate(values, 1):
-            _write_cell(sheet, row, number, value)
+            if isinstance(value, str):
+                # Without a format, a text that begins with = stays a text.
+                sheet.write_string(row, number, value)
+            elif value is not None:
+                sheet.write(row, number, value)
     if table.num_columns:
         sheet.autofilter(0, 0, table.num_rows, table.num_columns - 1)
 
@@ -163,23 +173,6 @@ def _time_or_text(text: str | None) -> datetime | str | None:
         time = datetime.fromisoformat(text).replace(tzinfo=None)
         return time if time.year >= MIN_YEAR else text
     return text
-
-
-def _write_cell(sheet: Any, row: int, column: int, value: Any) -> None:
-    if isinstance(value, str):
-        # Without a format, a text that begins with = stays a text.
-        sheet.write_string(row, column, value)
-    elif value is not None:
-        sheet.write(row, column, value)
-
-
-def _write_receipt(sheet: Any, attrs: Mapping[str, Any], bold: Any) -> None:
-    sheet.set_column(0, 0, 20)
-    sheet.set_column(1, 1, _MAX_WIDTH)
-    for row, (name, value) in enumerate(attrs.items()):
-        text = value if isinstance(value, str) else dumps(value)
-        sheet.write_string(row, 0, name, bold)
-        sheet.write_string(row, 1, text[:MAX_CELL_CHARS])
 
 
 SUFFIXES: Final = (".parquet", ".jsonl", ".csv", ".xlsx")
@@ -361,22 +354,18 @@ def is_partial(path: Path, form: str) -> bool:
         The file cannot be read.
     """
     if form == "zip":
-        return _is_partial_zip(path)
+        try:
+            with zipfile.ZipFile(path) as archive:
+                index = orjson.loads(archive.read("index.json"))
+        except (KeyError, ValueError, zipfile.BadZipFile):
+            return False  # another service's archive
+        return isinstance(index, dict) and index.get("partial") is True
     with path.open("rb") as file:
         if form == "csv":
             header = file.readline(_FIRST_LINE_BYTES).strip().split(b",")
             return PARTIAL.encode() in header
         file.seek(max(0, path.stat().st_size - _END_BYTES))
         return _PARTIAL_END.search(file.read()) is not None
-
-
-def _is_partial_zip(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            index = orjson.loads(archive.read("index.json"))
-    except (KeyError, ValueError, zipfile.BadZipFile):
-        return False  # another service's archive
-    return isinstance(index, dict) and index.get("partial") is True
 
 
 def json_lines(table: pa.Table) -> bytes:
@@ -465,13 +454,9 @@ def read_csv_export(path: str | PathLike[str]) -> pd.DataFrame:
     if PARTIAL in cells:
         caller.warn(PARTIAL_WARNING.format(path=fspath(path)))
     texts = cells.map(unescape_formula).astype("str").where(cells != "")
-    kind = _export_kind(texts)
-    return texts if kind is None else _typed(texts, kind)
-
-
-def _export_kind(texts: pd.DataFrame) -> TableName | None:
     kinds = [kind for kind, names in _EXPORT_COLUMNS.items() if names <= set(texts.columns)]
-    return kinds[0] if len(kinds) == 1 else None
+    kind = kinds[0] if len(kinds) == 1 else None
+    return texts if kind is None else _typed(texts, kind)
 
 
 def _typed(texts: pd.DataFrame, kind: TableName) -> pd.DataFrame:
@@ -610,7 +595,12 @@ def to_warc(df: pd.DataFrame, target: str | Path) -> None:
     frame.require_frame(df)
     if "url" not in df.columns:
         raise InvalidArgument(f"df has no column url; it is {format_value(df)}")
-    path = _checked_target(target)
+    if not isinstance(target, str | Path) or not str(target).lower().endswith(WRITTEN_SUFFIX):
+        received = format_path(target) if isinstance(target, str | Path) else format_value(target)
+        raise InvalidArgument(
+            f"target must be a path that ends in {WRITTEN_SUFFIX}; it is {received}"
+        )
+    path = checked_path(target)
     attrs: Mapping[str, Any] = df.attrs.get(frame.ATTRS, {})
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{storage.TEMPORARY}")
     try:
@@ -623,15 +613,6 @@ def to_warc(df: pd.DataFrame, target: str | Path) -> None:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-def _checked_target(target: str | Path) -> Path:
-    if not isinstance(target, str | Path) or not str(target).lower().endswith(WRITTEN_SUFFIX):
-        received = format_path(target) if isinstance(target, str | Path) else format_value(target)
-        raise InvalidArgument(
-            f"target must be a path that ends in {WRITTEN_SUFFIX}; it is {received}"
-        )
-    return checked_path(target)
 
 
 def _records(df: pd.DataFrame, attrs: Mapping[str, Any]) -> Iterator[bytes]:

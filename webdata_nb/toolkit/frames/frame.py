@@ -12,7 +12,7 @@ import copy
 import html
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import wraps
 from importlib import import_module
@@ -140,7 +140,7 @@ def _image_cells(column: pd.Series[Any]) -> pd.Series[Any]:
     texts = (
         base64.b64encode(value).decode() if isinstance(value, bytes) else None for value in values
     )
-    return _texts(texts, column)
+    return pd.Series(list(texts), column.index, dtype="str", name=column.name)
 
 
 def _text_cells(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -149,7 +149,11 @@ def _text_cells(column: pd.Series[Any]) -> pd.Series[Any]:
 
 def _workbook_cells(column: pd.Series[Any], cut: list[int]) -> pd.Series[Any]:
     if getattr(column.dtype, "tz", None) or _has_arrow_zone(column):
-        return _times_without_zone(column)
+        times: Any = column.dt.tz_convert("UTC").dt.tz_localize(None)
+        years = times.dt.year.dropna()
+        in_range = years.between(MIN_YEAR, _MAX_WORKBOOK_YEAR).all()
+        cells: pd.Series[Any] = times if in_range else times.astype("str")
+        return cells
     if _may_have_images(column) and any(isinstance(value, bytes) for value in column.tolist()):
         return pd.Series(None, column.index, dtype=object)
     column = _json_cells(column)
@@ -177,14 +181,6 @@ def _workbook_text(value: Any) -> Any:
     return text if len(text) <= MAX_CELL_CHARS else f"{text[: MAX_CELL_CHARS - 1]}…"
 
 
-def _times_without_zone(column: pd.Series[Any]) -> pd.Series[Any]:
-    times: Any = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    years = times.dt.year.dropna()
-    in_range = years.between(MIN_YEAR, _MAX_WORKBOOK_YEAR).all()
-    cells: pd.Series[Any] = times if in_range else times.astype("str")
-    return cells
-
-
 def _has_arrow_zone(column: pd.Series[Any]) -> bool:
     dtype = column.dtype
     if not isinstance(dtype, pd.ArrowDtype):
@@ -198,10 +194,6 @@ def _may_have_images(column: pd.Series[Any]) -> bool:
     if isinstance(dtype, pd.ArrowDtype):
         return pa.types.is_binary(dtype.pyarrow_dtype)
     return bool(dtype == object)  # noqa: E721 - of a dtype
-
-
-def _texts(values: Iterable[str | None], column: pd.Series[Any]) -> pd.Series[Any]:
-    return pd.Series(list(values), column.index, dtype="str", name=column.name)
 
 
 def _writing(name: str, convert: Convert, **defaults: Any) -> Any:

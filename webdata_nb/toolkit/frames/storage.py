@@ -259,17 +259,14 @@ class _LocalDataset(DatasetFolder):
         except FileExistsError:
             return False
         except OSError:  # a file system without hard links
-            return self._create(name, data)
+            try:
+                with (self._path / name).open("xb") as file:
+                    file.write(data)
+            except FileExistsError:
+                return False
+            return True
         finally:
             self.delete(draft)
-        return True
-
-    def _create(self, name: str, data: bytes) -> bool:
-        try:
-            with (self._path / name).open("xb") as file:
-                file.write(data)
-        except FileExistsError:
-            return False
         return True
 
     def delete(self, name: str) -> None:

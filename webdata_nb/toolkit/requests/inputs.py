@@ -152,27 +152,18 @@ def _is_plain(properties: Any) -> bool:
 def _json_schema(value: Any) -> Any:
     """Return a class, a dict of names and types or a JSON Schema as a JSON Schema."""
     if isinstance(value, type):
-        return _class_schema(value)
+        if not issubclass(value, BaseModel):
+            raise InvalidArgument(f"extract {_FORMS}; it is {_described(value)}")
+        return value.model_json_schema()
     if not isinstance(value, Mapping) or _is_schema(value):
         return value
+    definitions: dict[str, Any] = {}
     try:
-        return _fields_schema(value)
+        schema = _object_schema("extract", value, definitions)  # requires no field
     except RecursionError:
         raise InvalidArgument(
             "extract cannot be written as JSON: a dict or list holds itself"
         ) from None
-
-
-def _class_schema(model: type[Any]) -> dict[str, Any]:
-    if not issubclass(model, BaseModel):
-        raise InvalidArgument(f"extract {_FORMS}; it is {_described(model)}")
-    return model.model_json_schema()
-
-
-def _fields_schema(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with these fields; none of them is required."""
-    definitions: dict[str, Any] = {}
-    schema = _object_schema("extract", fields, definitions)
     return {**schema, "$defs": definitions} if definitions else schema
 
 
@@ -1000,7 +991,11 @@ def crawl_inputs(
         raise InvalidArgument(conflict)
     values = {**crawl_fields(options, CrawlOptions), **dated}
     if used[_WARC]:
-        values["warc"] = _checked_target(options["out"])
+        out = options["out"]
+        path = arguments.check_file_path("out", out)
+        if not path.name.lower().endswith(WRITTEN_SUFFIX):
+            raise InvalidArgument(f"an archive is written as {WRITTEN_SUFFIX}; out is {path}")
+        values["warc"] = path
     if reads_file:
         inputs: Sequence[Input] = _archive_inputs(url, archive, values)
     else:
@@ -1101,13 +1096,6 @@ def _checked_path(archive: object) -> Path:
         raise InvalidArgument(f"an archive is a file {', '.join(SUFFIXES)}; it is {path}")
     if not path.is_file():
         raise InvalidArgument(f"there is no archive {path}")
-    return path
-
-
-def _checked_target(out: object) -> Path:
-    path = arguments.check_file_path("out", out)
-    if not path.name.lower().endswith(WRITTEN_SUFFIX):
-        raise InvalidArgument(f"an archive is written as {WRITTEN_SUFFIX}; out is {path}")
     return path
 
 

@@ -189,7 +189,11 @@ class ChangesFile:
             storage.write_atomically(
                 self.path, storage.encode(table, own=own, attrs={"kind": "changes"})
             )
-            self._remove_states(watch_id, except_for=state)
+            # The states before this one, and those of calls that were killed.
+            for path in self._folder.glob(f"{watch_id}-*.parquet"):
+                if path.name != state:
+                    with suppress(OSError):
+                        path.unlink()
 
     @contextmanager
     def _append_lock(self, wait_s: float) -> Iterator[None]:
@@ -204,13 +208,6 @@ class ChangesFile:
             ) from None
         with held:
             yield
-
-    def _remove_states(self, watch_id: str, *, except_for: str) -> None:
-        """Remove the states before this one, and those of calls that were killed."""
-        for path in self._folder.glob(f"{watch_id}-*.parquet"):
-            if path.name != except_for:
-                with suppress(OSError):
-                    path.unlink()
 
     def _read(self) -> storage.ParquetDocument | None:
         try:
