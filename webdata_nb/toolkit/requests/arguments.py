@@ -580,14 +580,6 @@ def _stale(value: bool | float) -> float | None:
     return check_seconds("stale_if_error", value)
 
 
-def is_dask(executor: object) -> bool:
-    """Return whether an `executor` is `"dask"` or a Dask client; imports nothing."""
-    if isinstance(executor, str):
-        return executor == NAME
-    distributed = sys.modules.get("distributed")
-    return distributed is not None and isinstance(executor, distributed.Client)
-
-
 @dataclass(frozen=True, slots=True)
 class FanOutOptions:
     """How several inputs are run.
