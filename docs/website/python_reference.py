@@ -59,7 +59,7 @@ TOPICS: Final = {
         "Frames: df.webdata",
         "The accessor of every frame: its receipt, its failed rows, and derived frames.",
         (),
-        ("toolkit.api.frame_accessor.FrameAccessor",),
+        ("toolkit.api.methods.FrameAccessor",),
     ),
     "results": Topic(
         "Earlier results",

@@ -576,7 +576,7 @@ class CrawlManifest:
     digest: str
     idempotency_key: str
     job_id: str | None = None
-    receipt: Mapping[str, Any] | None = None
+    receipt: dict[str, Any] | None = None
     version: Literal[1] = 1
 
 
