@@ -128,6 +128,9 @@ class PostgresTransaction(Transaction):
         # server has forgotten.
         with suppress(psycopg.Error):
             self._connection.rollback()
+            # Without BEGIN, nothing was rolled back, and psycopg takes the statements that followed
+            # the failed one for prepared, which the server has skipped.
+            self._connection.execute("DEALLOCATE ALL")
 
     def row(self, statement: str, /, **values: Any) -> DictRow | None:
         return self._run(statement, values).fetchone()
