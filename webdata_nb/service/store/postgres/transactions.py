@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 import orjson
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow
 
 from webdata_nb.service.store.sql.batches import join_commits
@@ -124,13 +125,15 @@ class PostgresTransaction(Transaction):
         self._pipeline = None
 
     def _roll_back(self) -> None:
-        # Not a ROLLBACK in the pipeline: after it, psycopg takes statements for prepared that the
-        # server has forgotten.
+        """Roll back, which makes psycopg forget its prepared statements.
+
+        The server skips what follows a failed statement in its pipeline, and psycopg takes it for
+        prepared, also if there was no BEGIN. After a ROLLBACK in the pipeline it does so, too.
+        """
         with suppress(psycopg.Error):
+            if self._connection.info.transaction_status is TransactionStatus.IDLE:
+                self._connection.execute("BEGIN")
             self._connection.rollback()
-            # Without BEGIN, nothing was rolled back, and psycopg takes the statements that followed
-            # the failed one for prepared, which the server has skipped.
-            self._connection.execute("DEALLOCATE ALL")
 
     def row(self, statement: str, /, **values: Any) -> DictRow | None:
         return self._run(statement, values).fetchone()
