@@ -98,3 +98,21 @@ def test_pytest_collects_every_test() -> None:
                 and not collected
             ]
     assert hidden == []
+
+
+def test_no_module_defines_a_name_twice() -> None:
+    """A second `log` would also replace the first one in the functions above it."""
+    twice = []
+    for path in sorted((CHECKOUT / "webdata_nb").rglob("*.py")):
+        names: set[str] = set()
+        for node in ast.parse(path.read_text("utf-8")).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [node]
+            for target in targets:
+                if isinstance(target, ast.AnnAssign):
+                    target = target.target  # noqa: PLW2901 - the name that is declared
+                if not isinstance(target, ast.Name):
+                    continue
+                if target.id in names:
+                    twice.append(f"{path.name}: {target.id}")
+                names.add(target.id)
+    assert twice == []

@@ -56,7 +56,7 @@ _VALID_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # are the mistake of the caller.
 WARNING_STATUSES: Final = frozenset({401, 402, 403, 408, 413, 429, 503})
 
-log = logging.getLogger("webdata_nb.service.requests")
+request_log = logging.getLogger("webdata_nb.service.requests")
 
 
 class RequestLogMiddleware:
@@ -103,7 +103,7 @@ class RequestLogMiddleware:
         self._metrics.count_request(method, route, status, seconds)
         fields = {"method": method, "route": route, "status": status, "seconds": round(seconds, 6)}
         caller = _caller(scope)
-        log.info("%s %s: %d", method, route, status, extra={"fields": {**fields, **caller}})
+        request_log.info("%s %s: %d", method, route, status, extra={"fields": {**fields, **caller}})
         if status in WARNING_STATUSES:
             self._warnings.event(
                 "request_refused",
