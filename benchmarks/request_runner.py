@@ -44,7 +44,6 @@ def _in_its_form(function: str, arguments: dict[str, Any]) -> dict[str, Any]:
     if "batch_rows" not in names and "purpose" not in names:
         return arguments
     earlier = dict(arguments)
-    earlier |= dict.fromkeys(earlier.pop("seeds", ()), True)
     if isinstance(earlier.get("rights"), str):
         earlier["purpose"] = earlier.pop("rights")
     if isinstance(earlier.get("as_of"), dict):

@@ -136,7 +136,7 @@ def main() -> int:
             site.url,
             audit=True,
             check_links=True,
-            seeds=["sitemap"],
+            sitemap=True,
             max_pages=3 * FAULTY_PAGES,
             formats=[],
             cache=False,

@@ -169,7 +169,7 @@ def test_crawl_flags_become_request_fields(shell: Shell, rejecting_service: Site
     flags = shlex.split(
         "--max-pages 7 --max-depth 2 --concurrency 3 --crawl-strategy dfs --allow-external-links "
         "--no-respect-robots-txt --include-path /a/** --include-path /b --exclude-path /a/x "
-        "--filter-faceted-urls --seeds sitemap,llms_txt --respect-nofollow "
+        "--filter-faceted-urls --sitemap --llms-txt --respect-nofollow "
         "--formats markdown,links --no-only-main-content --wait-for '#done' --page-timeout 5000 "
         "--mobile --mobile-device phone --include-tag main --exclude-tag nav --exclude-tag .ad "
         "--render --cookie a=b=c --header X-A:1"

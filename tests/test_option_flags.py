@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     [
         ("", {}),
         ("--max-pages 5 --ttl 1.5", {"max_pages": 5, "ttl": 1.5}),
-        ("--seeds sitemap --no-mobile", {"seeds": ("sitemap",), "mobile": False}),
+        ("--sitemap --no-mobile", {"sitemap": True, "mobile": False}),
         ("--refresh --offline --only-new", {"refresh": True, "offline": True, "only_new": True}),
         ("--no-cache", {"cache": False}),
         ("--crawl-strategy bff", {"crawl_strategy": "bff"}),

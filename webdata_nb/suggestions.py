@@ -98,8 +98,6 @@ _GROUPED: Final[Mapping[str, str]] = {
         )
     },
     "page_timeout": 'scrape_options={"timeout": ...}',
-    "sitemap": 'seeds=["sitemap"]',
-    "llms_txt": 'seeds=["llms_txt"]',
     "purpose": 'rights="..."',
     "source": 'as_of={"date": ..., "source": ...}',
     "max_distance": 'as_of={"date": ..., "max_distance": ...}',

@@ -32,7 +32,7 @@ from webdata_nb.toolkit import session as connections
 AUDITED: dict[str, Any] = {
     "audit": True,
     "check_links": True,
-    "seeds": ["sitemap"],
+    "sitemap": True,
     "max_pages": 400,
     "formats": [],
 }

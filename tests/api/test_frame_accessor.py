@@ -90,7 +90,7 @@ def test_refresh_of_crawls_pages_and_creatives(service: WireService) -> None:
     service.creatives = creative_rows(3)
     frames = [
         crawl_df(SITE, max_pages=5, scrape_options={"headers": {"X-A": "secret"}}),
-        crawl_df(SITE, max_pages=4, formats=["links"], seeds=["sitemap", "llms_txt"]),
+        crawl_df(SITE, max_pages=4, formats=["links"], sitemap=True, llms_txt=True),
         crawl_df([SITE, SITE + "b"], max_pages=5),
         scrape_df([SITE, SITE + "b"], formats=["links"]),
         creatives_df("AR1", max_rows=2),

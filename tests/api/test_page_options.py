@@ -160,7 +160,6 @@ def test_wrong_page_options_are_named_as_passed(options: dict[str, Any], message
         ("page_timeout", 'scrape_options={"timeout": ...}'),
         ("user_agent", 'scrape_options={"headers": ...}'),
         ("purpose", 'rights="..."'),
-        ("sitemap", 'seeds=["sitemap"]'),
     ],
 )
 async def test_an_option_of_a_dict_as_an_argument_is_refused_with_its_form(
@@ -174,12 +173,6 @@ async def test_an_option_of_a_dict_as_an_argument_is_refused_with_its_form(
 
 def _awaited(result: Any) -> Any:
     return asyncio.run(result) if inspect.iscoroutine(result) else result
-
-
-@pytest.mark.parametrize("seeds", ["sitemap", ["sitemaps"], {"sitemap"}, 1])
-def test_other_seeds_are_refused(seeds: Any) -> None:
-    with pytest.raises(InvalidArgument, match=r"^seeds must be "):
-        api.crawl_df(SITE, seeds=seeds)
 
 
 # Extraction

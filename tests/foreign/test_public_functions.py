@@ -303,7 +303,7 @@ def test_every_public_function_is_tried() -> None:
     assert set(webdata_nb.__all__) - words - others - twins == set()
 
 
-OPTIONS: list[dict[str, Any]] = [{"seeds": ["sitemap"]}, {"render": True}]
+OPTIONS: list[dict[str, Any]] = [{"sitemap": True}, {"render": True}]
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=[next(iter(each)) for each in OPTIONS])
@@ -316,5 +316,5 @@ def test_a_refused_option_is_named(options: dict[str, Any]) -> None:
             with pytest.raises(errors.WebdataError) as caught:
                 session.crawl_df(START, **options)
             assert not service.jobs
-            assert ("sitemap" if "seeds" in options else "render") in str(caught.value)
+            assert ("sitemap" if "sitemap" in options else "render") in str(caught.value)
             assert "does not offer" in str(caught.value)

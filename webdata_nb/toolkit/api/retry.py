@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_value
@@ -31,7 +31,6 @@ from webdata_nb.toolkit.requests.inputs import (
 from webdata_nb.toolkit.requests.options import (
     ResultPageOptions,
     ScrapeOptionsDict,
-    Seed,
     SinglePageOptions,
 )
 
@@ -343,8 +342,6 @@ def _crawl_arguments(fields: dict[str, Any]) -> dict[str, Any]:
         arguments["out"] = arguments.pop("warc")
     if (purpose := arguments.pop("purpose", None)) is not None:
         arguments["rights"] = purpose
-    if seeds := [seed for seed in get_args(Seed) if arguments.pop(seed, False)]:
-        arguments["seeds"] = seeds
     captures = {name: arguments.pop(name, None) for name in ("source", "max_distance")}
     if "as_of" in arguments:
         arguments["as_of"] = {"date": arguments["as_of"], **captures}

@@ -74,7 +74,6 @@ _SETTINGS_BY_TYPE: Final[Mapping[str, Mapping[str, Any]]] = {
     "Sequence[Format]": {"type": word_list, "metavar": "LIST"},
     "Engine": {"choices": get_args(Engine)},
     "Strategy": {"choices": get_args(Strategy)},
-    "Sequence[Seed]": {"type": word_list, "metavar": "LIST"},
     "OnIncomplete": {"choices": get_args(OnIncomplete)},
 }
 # Settings that do not follow from the type of the option.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast, overload
 
 import orjson
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
@@ -43,7 +43,6 @@ from webdata_nb.toolkit.requests.options import (
     ScrapedPageOptions,
     SearchOptions,
     SearchRequestOptions,
-    Seed,
     SinceDict,
     SinglePageOptions,
 )
@@ -834,7 +833,7 @@ def crawl_fields(options: object, group: type) -> dict[str, Any]:
     Raises
     ------
     InvalidArgument
-        `rights` or `seeds` has another value than those in its description.
+        `rights` has another value than those in its description.
     """
     fields = request_values(options, group)
     rights = fields.pop("rights", None)
@@ -842,11 +841,6 @@ def crawl_fields(options: object, group: type) -> dict[str, Any]:
         fields["rights"] = rights
     elif rights is not None:
         fields["purpose"] = arguments.check_choice("rights", rights, PURPOSES, "True, False")
-    seeds = fields.pop("seeds", None)
-    if seeds is not None:
-        if not isinstance(seeds, list | tuple):
-            raise InvalidArgument(f"seeds must be a list; it is {format_value(seeds)}")
-        fields |= {arguments.check_choice("seeds", seed, get_args(Seed)): True for seed in seeds}
     return fields
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 OnIncomplete = Literal["raise", "warn", "ignore"]
 OnCancel = Literal["raise", "partial"]
 OnError = Literal["row", "raise"]
-Seed = Literal["sitemap", "llms_txt"]
 
 DEFAULTS: Final[Mapping[str, object]] = {
     "cache": True,
@@ -249,10 +248,11 @@ class SiteOptions(TypedDict, total=False):
     filter_faceted_urls
         Visit only one of many URLs that show one page under sort, filter, session or tracking
         parameters (default False).
-    seeds
-        Where to start from besides the start page: `"sitemap"` for the site's sitemaps,
-        `"llms_txt"` for the links of its `/llms.txt` (default: nothing; not every service offers
-        them).
+    sitemap
+        Start from the site's sitemaps as well (default False; not every service offers it).
+    llms_txt
+        Start from the links of the site's `/llms.txt` as well (default False; not every service
+        offers it).
     respect_nofollow
         Leave out links that say `rel=nofollow`, and all links of a page whose robots directives
         do (default False: such a link says what its author vouches for, robots.txt what may be
@@ -276,7 +276,8 @@ class SiteOptions(TypedDict, total=False):
     include_paths: Sequence[str] | None
     exclude_paths: Sequence[str] | None
     filter_faceted_urls: bool | None
-    seeds: Sequence[Seed] | None
+    sitemap: bool | None
+    llms_txt: bool | None
     respect_nofollow: bool | None
     audit: bool | None
     check_links: bool | None
