@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb import caller
-from webdata_nb.contract import limits
 from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import (
     AuthError,
@@ -208,7 +207,7 @@ async def open_stream(
     fan_out: FanOutOptions,
     *,
     out: str | Path | None,
-    batch_rows: int | None,
+    batch_rows: int,
 ) -> FrameStream:
     """Return the stream of a single input without labels, or of all inputs of a list.
 
@@ -221,16 +220,12 @@ async def open_stream(
     """
     arguments.check_requirement("executor", fan_out.executor or fan_out.dask, "stream=False")
     arguments.check_requirement("partition", fan_out.partition, PARTITION_NEEDS)
-    size = BATCH_ROWS
-    if batch_rows is not None:
-        size = arguments.check_integer("batch_rows", batch_rows, minimum=1)
-    arguments.check_maximum("batch_rows", size, limits.PER_PAGE[1])
     folder = arguments.check_dataset_path(out)
     if fan_out.on_error == "raise":
         refuse_invalid_inputs(inputs)
     await budget.check(valid_specs(inputs), options, fan_out.budget)
     has_labels = bool(inputs[0].labels)
-    return FrameStream(inputs, StreamOptions(options, fan_out, size, has_labels, folder))
+    return FrameStream(inputs, StreamOptions(options, fan_out, batch_rows, has_labels, folder))
 
 
 class _StreamLoop:
