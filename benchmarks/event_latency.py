@@ -36,7 +36,7 @@ from tests.site.server import Site
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import Done, PageDone
 from webdata_nb.service.encryption import new_key
-from webdata_nb.toolkit.client import event_stream
+from webdata_nb.toolkit.client import transport
 
 STREAMS, PAGES = 50, 20
 LIMIT_S: Final = 0.5
@@ -83,14 +83,14 @@ async def runner_of(store_url: str, job_id: str) -> str:
 
 async def follow(http: httpx.AsyncClient, url: str) -> StreamRecord:
     """Read a stream to its end."""
-    record, decoder = StreamRecord(), event_stream.Decoder()
+    record, decoder = StreamRecord(), transport.Decoder()
     async with asyncio.timeout(_TIMEOUT_S), http.stream("GET", url) as stream:
         stream.raise_for_status()
         async for piece in stream.aiter_bytes():
             now = time.time()
             record.opened_at = record.opened_at or now
             for message in decoder.feed(piece):
-                event = event_stream.event_of(message)
+                event = transport.event_of(message)
                 if isinstance(event, PageDone):
                     record.arrivals[event.position] = now
                 elif isinstance(event, Done):

@@ -40,7 +40,7 @@ from tests import postgres
 from tests.deploy.replicas import ProxiedService, proxied_service, stop
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import Done
-from webdata_nb.toolkit.client import event_stream
+from webdata_nb.toolkit.client import transport
 
 MINUTES: Final = 10.0
 STARTS_PER_S: Final = 15
@@ -105,16 +105,16 @@ async def one_search(http: httpx.AsyncClient, figures: RestartFigures) -> None:
 async def _end_of(http: httpx.AsyncClient, job_id: str, figures: RestartFigures) -> str:
     """Read a job's events, in several streams if need be; return the status of its `done`."""
     path = paths.SEARCH_EVENTS.format(job_id=job_id)
-    decoder = event_stream.Decoder()
+    decoder = transport.Decoder()
     while True:
         async for status in _statuses(http, path, decoder, figures):
             return status
         figures.reopened += 1
-        decoder = event_stream.Decoder(decoder.last_event_id)
+        decoder = transport.Decoder(decoder.last_event_id)
 
 
 async def _statuses(
-    http: httpx.AsyncClient, path: str, decoder: event_stream.Decoder, figures: RestartFigures
+    http: httpx.AsyncClient, path: str, decoder: transport.Decoder, figures: RestartFigures
 ) -> AsyncIterator[str]:
     """Yield the status of the `done` of one stream, if it has one."""
     last = decoder.last_event_id
@@ -124,7 +124,7 @@ async def _statuses(
         try:
             async for piece in stream.aiter_bytes():
                 for message in decoder.feed(piece):
-                    event = event_stream.event_of(message)
+                    event = transport.event_of(message)
                     if isinstance(event, Done):
                         yield event.status
                         return

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.page_cpu import worktree
-from webdata_nb.demo.pages import SampleWeb
+from webdata_nb.demo.server import SampleWeb
 
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
 REQUESTS: Final = Path(__file__).with_name("stored_requests.json")

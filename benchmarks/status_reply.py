@@ -40,14 +40,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from webdata_nb import malloc
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.app import service
 from webdata_nb.service.http.connections import ConnectionLimiter
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.server import Server, listen
 from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, NewJob, UrlOutcome
-from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sqlite.database import SqliteStore
 
 FLOOR: Final = 0.6
 """The least share of the bare route's rate."""

@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.store.records import (
     CommitBatch,
     JournalEntry,
@@ -59,7 +59,7 @@ def sample_rows() -> list[bytes]:
 def open_store(folder: Path, url: str | None) -> Store:
     """Return the store in a folder, or at a URL."""
     if url is None:
-        from webdata_nb.service.store.sqlite.store import SqliteStore  # noqa: PLC0415
+        from webdata_nb.service.store.sqlite.database import SqliteStore  # noqa: PLC0415
 
         return SqliteStore(folder / "jobs.sqlite")
     from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key  # noqa: PLC0415

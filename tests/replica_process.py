@@ -14,9 +14,8 @@ from typing import Final
 import httpx
 
 from tests.ports import free_port
-from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.credits.ledger import Terms
-from webdata_nb.service.encryption import FixedKeys, SecretCipher
+from webdata_nb.service.encryption import FixedKeys, SecretCipher, key_hash
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.store import Store
 

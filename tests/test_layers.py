@@ -66,7 +66,7 @@ VIOLATIONS: Final = {
     "service/web/fetch.py": ("import webdata_nb.service.work.runner", "The service: floors"),
     "page/urls.py": ("import webdata_nb.page.content.tables", "The page: floors"),
     "page/content/tables.py": ("import asyncio", "A page needs no network"),
-    "service/crawl/page_result.py": (
+    "service/crawl/result_store.py": (
         "import webdata_nb.service.search.rank",
         "The service: floors",
     ),
@@ -89,10 +89,10 @@ VIOLATIONS: Final = {
     "service/crawl/engine.py": ("import sqlite3", "Only the store knows its databases"),
     "service/work/runner.py": ("import distributed", "know the Dask cluster"),
     "service/routes/jobs.py": (
-        "import webdata_nb.service.store.sqlite.store",
+        "import webdata_nb.service.store.sqlite.database",
         "Only one module chooses the database",
     ),
-    "contract/states.py": ("import webdata_nb.contract.events", "No cycles"),
+    "contract/outcomes.py": ("import webdata_nb.contract.events", "No cycles"),
 }
 
 

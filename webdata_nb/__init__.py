@@ -106,8 +106,7 @@ if TYPE_CHECKING:
         weights_df,
         why,
     )
-    from webdata_nb.toolkit.client.signature import verify_signature
-    from webdata_nb.toolkit.client.webhook_receiver import receive_webhooks
+    from webdata_nb.toolkit.client.webhook_receiver import receive_webhooks, verify_signature
     from webdata_nb.toolkit.frames.compare import serp_diff
     from webdata_nb.toolkit.frames.exports import read_csv_export
 
@@ -199,7 +198,7 @@ _HOMES: Final = {
     "read_csv_export": "webdata_nb.toolkit.frames.exports",
     "serp_diff": "webdata_nb.toolkit.frames.compare",
     "receive_webhooks": "webdata_nb.toolkit.client.webhook_receiver",
-    "verify_signature": "webdata_nb.toolkit.client.signature",
+    "verify_signature": "webdata_nb.toolkit.client.webhook_receiver",
 }
 _FUNCTIONS: Final = "webdata_nb.toolkit.api"
 

@@ -21,7 +21,7 @@ import pytest
 import webdata_nb
 from tests.api.receipts import SITE
 from tests.wire_service import KEY, WireService
-from webdata_nb.contract.webhook_events import sign
+from webdata_nb.contract.events import sign
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 PAGES: Final = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs" / "guide").glob("*.md"))]

@@ -23,7 +23,7 @@ from tests.service.exports import jobs as exported
 from tests.wire_service import JobScript, WireService, crawl_rows, search_rows
 from webdata_nb.contract import paths
 from webdata_nb.contract.events import Done, Progress
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.errors import (
     ConnectionFailed,
     Expired,

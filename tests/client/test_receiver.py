@@ -15,7 +15,7 @@ from tests.service.conftest import open_service
 from tests.service.routes.test_search import magazine
 from tests.site.server import Site
 from webdata_nb import receive_webhooks, verify_signature
-from webdata_nb.contract.webhook_events import sign
+from webdata_nb.contract.events import sign
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.toolkit.client.webhook_receiver import BODY_BYTES, Receiver
 

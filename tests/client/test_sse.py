@@ -6,7 +6,7 @@ import pytest
 
 from webdata_nb.contract.events import Done, PageDone, Progress
 from webdata_nb.errors import BadAnswer
-from webdata_nb.toolkit.client.event_stream import EVENT_BYTES, Decoder, Message, event_of
+from webdata_nb.toolkit.client.transport import EVENT_BYTES, Decoder, Message, event_of
 
 STREAM = (
     b": keep-alive\n\n"

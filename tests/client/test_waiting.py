@@ -12,9 +12,9 @@ from tests.client import fake
 from tests.client.fake import BREAK, KEY, Service, status
 from webdata_nb import errors
 from webdata_nb.contract.events import Done, Progress
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.contract.replies import CrawlStatus
-from webdata_nb.contract.states import JobStatus
-from webdata_nb.toolkit.client import event_stream, job_wait
+from webdata_nb.toolkit.client import job_wait, transport
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.client.job_wait import PollPacing, poll_after, wait
 
@@ -93,7 +93,7 @@ async def test_the_events_of_a_job_end_with_done_after_204(
 async def test_unstable_stream_falls_back_to_polling(service: Service, client: Client) -> None:
     job_id, listener = service.job(3), Listener()
     assert (await wait(client, "crawl", job_id, report=listener)).status is JobStatus.COMPLETED
-    assert len(service.requests("GET events")) == event_stream.REOPENED + 1
+    assert len(service.requests("GET events")) == transport.REOPENED + 1
     assert listener.counts() == [3]
 
 

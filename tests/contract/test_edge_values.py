@@ -10,13 +10,13 @@ from pydantic import ValidationError
 from tests.contract.test_requests import refused, taken
 from tests.contract.test_signature import BODY, GOOD, SECRET
 from webdata_nb.contract import paths
+from webdata_nb.contract.events import sign, verify_signature
 from webdata_nb.contract.requests import (
     CrawlRequest,
     CreativesRequest,
     ScrapeOptions,
     SearchRequest,
 )
-from webdata_nb.contract.webhook_events import sign, verify_signature
 
 
 @pytest.mark.parametrize("job_id", ["", ".", ".."])

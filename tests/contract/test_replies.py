@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from webdata_nb.contract import events, replies
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 
 EXAMPLES: list[tuple[type[BaseModel], dict[str, Any]]] = [
     (

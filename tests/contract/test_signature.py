@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import require
-from webdata_nb.contract.webhook_events import sign, verify_signature
+from webdata_nb.contract.events import sign, verify_signature
 
 SECRET = "s3cret"
 BODY = b'{"event": "job.completed", "job_id": "j1"}'

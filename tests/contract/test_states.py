@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from webdata_nb.contract.states import (
+from webdata_nb.contract.outcomes import (
     ACTIVE,
     RETRYABLE,
     TERMINAL,

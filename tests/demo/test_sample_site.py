@@ -17,8 +17,7 @@ import pytest
 
 from tests.ports import free_port
 from tests.site.reading import read_html, words
-from webdata_nb.demo.pages import SampleWeb
-from webdata_nb.demo.server import SampleSite
+from webdata_nb.demo.server import SampleSite, SampleWeb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,9 @@ import pandas as pd
 
 from webdata_nb import gallery, show
 from webdata_nb.contract.events import Progress
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.toolkit.api import Session, connect
-from webdata_nb.toolkit.cache.job_refs import JobRef
+from webdata_nb.toolkit.cache.result_cache import JobRef
 from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.display.bars import Inputs, View
 from webdata_nb.toolkit.frames import frame, rows, schemas

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from webdata_nb.contract.events import Progress
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.errors import InvalidArgument, JobCancelled, JobFailed, JobTimeout
 from webdata_nb.settings import PROGRESS_KINDS, Options
 from webdata_nb.toolkit import bridge

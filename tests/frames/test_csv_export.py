@@ -12,7 +12,7 @@ import pytest
 from tests.requirements import require
 from tests.service.exports.jobs import RowsInMemory, crawl_row, job_of, read_all, search_row
 from webdata_nb import read_csv_export
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.exports import csv_columns, stream_csv
 from webdata_nb.toolkit.frames import frame, rows, schemas
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import webdata_nb
 from webdata_nb import headings_df, images_df, links_df
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.page.scrape.tables import html_tables, markdown_tables
+from webdata_nb.page.scrape.page import html_tables, markdown_tables
 from webdata_nb.toolkit.frames import frame, rows, schemas
 from webdata_nb.toolkit.frames.derive import tables
 

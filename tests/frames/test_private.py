@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from webdata_nb.toolkit.cache import job_refs, snapshots
+from webdata_nb.toolkit.cache import result_cache, snapshots
 from webdata_nb.toolkit.cache.snapshots import CacheKey, PartialListing
 from webdata_nb.toolkit.frames import schemas, storage
 
@@ -37,8 +37,8 @@ def fill(root: Path) -> None:
     table = schemas.SCHEMAS["search"].empty_table()
     snapshot = snapshots.put(root, KEY, table, {}, now=datetime.now(UTC))
     storage.write_atomically(snapshot.path.with_name("receipt-x.parquet"), b"", owner_only=True)
-    job_refs.write(root, "http://x", "", job_refs.JobRef("j", "crawl", "s", "d", ()))
-    job_refs.CancelToken.create(root)
+    result_cache.write(root, "http://x", "", result_cache.JobRef("j", "crawl", "s", "d", ()))
+    result_cache.CancelToken.create(root)
     PartialListing.of(root, KEY).append({"a": 1})
     snapshots.touch_marker(root, "mark")
 

@@ -17,14 +17,14 @@ from tests.openapi.operations import DOCUMENT, OPERATIONS, Operation, validate
 from tests.service.conftest import Api, open_service
 from tests.service.routes.teams import member
 from tests.shell import Shell
-from webdata_nb.contract import paths, webhook_events
+from webdata_nb.contract import events, paths
 from webdata_nb.contract.events import Profile
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.routes.application import STATUS
 
 # The local service's control calls are between it and the toolkit, and no part of the contract.
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-JOB = webhook_events.WebhookJob("j", "crawl", JobStatus.COMPLETED, "https://a.example/", 3, 2)
+JOB = events.WebhookJob("j", "crawl", JobStatus.COMPLETED, "https://a.example/", 3, 2)
 OURS_ALONE = re.compile(r"^(/local/|/docs$|/\.well-known/)")
 
 
@@ -228,8 +228,8 @@ def test_every_operation_and_parameter_is_described() -> None:
 def test_the_webhooks_are_those_that_are_sent() -> None:
     assert set(DOCUMENT["webhooks"]) == {"jobEnded", "pageDone"}
     sent = {
-        "jobEnded": [webhook_events.job_ended(profile, JOB, NOW) for profile in Profile],
-        "pageDone": [webhook_events.page_done(JOB, NOW, url="https://a.example/", success=True)],
+        "jobEnded": [events.job_ended(profile, JOB, NOW) for profile in Profile],
+        "pageDone": [events.page_done(JOB, NOW, url="https://a.example/", success=True)],
     }
     for name, example in sent.items():
         schema = DOCUMENT["webhooks"][name]["post"]["requestBody"]["content"]["application/json"]

@@ -15,7 +15,7 @@ import pytest
 from tests.service import job_stores
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
-from webdata_nb.contract.states import TERMINAL
+from webdata_nb.contract.outcomes import TERMINAL
 from webdata_nb.service.app import RunningService, service
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.settings import Mode, ServiceSettings

@@ -23,7 +23,7 @@ from webdata_nb.service.encryption import FixedKeys, KeyFile, SecretCipher, chec
 from webdata_nb.service.errors import UnreadableSecrets
 from webdata_nb.service.settings import InvalidSetting, secret_keys
 from webdata_nb.service.store.sql.job_rows import merge_secrets, split_secrets
-from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sqlite.database import SqliteStore
 
 CANARIES = ("canary-header", "canary-cookie", "canary-webhook", "canary-key", "canary-proxy")
 HEADERS, COOKIES = {"X-Token": CANARIES[0]}, {"session": CANARIES[1]}

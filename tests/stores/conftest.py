@@ -15,7 +15,7 @@ from webdata_nb.service.store.backends import open_text_index
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex
-from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sqlite.database import SqliteStore
 
 StoreFactory = Callable[[Path], Store]
 

@@ -7,9 +7,8 @@ import asyncio
 import pytest
 
 from tests.stores.jobs import NOW, account_of, claimed, entry, new_job
-from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.credits.ledger import Terms
-from webdata_nb.service.credits.tariff import Charge
+from webdata_nb.contract.outcomes import JobStatus
+from webdata_nb.service.credits.ledger import Charge, Terms
 from webdata_nb.service.errors import ConcurrencyReached, CreditsUsedUp, NoSuchAccount
 from webdata_nb.service.store.records import CommitBatch
 from webdata_nb.service.store.sql.accounts import AccountStore

@@ -13,7 +13,7 @@ from psycopg import sql
 from tests.postgres import PostgresServer, schema_name
 from tests.stores.conftest import open_postgres
 from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job, row_json, shared_entry
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease
 from webdata_nb.service.store.sql.store import Store
 

@@ -22,7 +22,7 @@ from tests.stores.jobs import (
     row_json,
     shared_entry,
 )
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.errors import LeaseLost, MissingRows
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease, RowRange, StoredSource

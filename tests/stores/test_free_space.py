@@ -18,10 +18,10 @@ from tests.stores.jobs import (
     row_json,
     shared_entry,
 )
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.store.backends import INDEX_FILE, open_text_index
 from webdata_nb.service.store.records import CommitBatch, IndexedPage, JobRecord
-from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sqlite.database import SqliteStore
 
 PAGES = 400
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.stores.jobs import ALICE, BOB, NOW, accepted, accounts, claimed, entry, new_job
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.errors import (
     IdempotencyConflict,
     InvalidJobState,

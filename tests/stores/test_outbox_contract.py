@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, claimed, entry, new_job
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.errors import InvalidJobState, NoSuchDelivery
 from webdata_nb.service.store.records import (
     LANES_PER_ENDPOINT,

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.stores.faults.fleet import Fleet
 from tests.stores.faults.injection import CODES, IN_DOUBT, Fault
 from tests.stores.faults.simulated import SimulatedLoop
-from webdata_nb.contract.states import TERMINAL
+from webdata_nb.contract.outcomes import TERMINAL
 from webdata_nb.service.work.runner import MAX_ATTEMPTS
 
 T = TypeVar("T")

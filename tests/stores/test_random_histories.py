@@ -20,10 +20,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.stores.jobs import NOW, entry, new_job
-from webdata_nb.contract.states import ACTIVE, TERMINAL, JobStatus, Trigger, after, may_retry
+from webdata_nb.contract.outcomes import ACTIVE, TERMINAL, JobStatus, Trigger, after, may_retry
 from webdata_nb.page.errors import ApplicationError
-from webdata_nb.service.credits.ledger import Terms
-from webdata_nb.service.credits.tariff import Charge
+from webdata_nb.service.credits.ledger import Charge, Terms
 from webdata_nb.service.errors import (
     ConcurrencyReached,
     CreditsUsedUp,
@@ -32,7 +31,7 @@ from webdata_nb.service.errors import (
     NoSuchJob,
 )
 from webdata_nb.service.store.records import CommitBatch, Lease
-from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sqlite.database import SqliteStore
 
 T = TypeVar("T")
 TERMS = {"a": Terms("team", 12, 3), "b": Terms("team", 30, 2)}

@@ -13,10 +13,9 @@ from tests import postgres
 from tests.postgres import schema_name
 from tests.stores.conftest import open_postgres
 from tests.stores.jobs import ALICE, NOW, accounts, claimed, new_job
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease, UrlOutcome
-from webdata_nb.service.store.sql.consistency import find_contradictions
-from webdata_nb.service.store.sql.store import Store
+from webdata_nb.service.store.sql.store import Store, find_contradictions
 
 # Three blocks and a few more; the outcome "rare" is in two of them.
 ENTRIES = tuple(

@@ -12,14 +12,14 @@ from tests.stores.jobs import NOW, entry, new_job
 from webdata_nb.service.errors import LeaseLost
 from webdata_nb.service.store.records import LIVE_S, CommitBatch, Replica
 from webdata_nb.service.store.sql.store import Store
-from webdata_nb.service.work import membership
+from webdata_nb.service.work import runner
 
 FIRST = Replica("1", "first", 16, 1.0)
 SECOND = Replica("2", "second", 4, 2.0)
 
 
-def open_membership(store: Store, name: str, id_file: Path) -> membership.Membership:
-    return membership.Membership(store.replicas, name, 16, id_file=id_file, now=store.now())
+def open_membership(store: Store, name: str, id_file: Path) -> runner.Membership:
+    return runner.Membership(store.replicas, name, 16, id_file=id_file, now=store.now())
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ class TestFairShares:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        monkeypatch.setattr(membership, "HEARTBEAT_S", 0.0)
+        monkeypatch.setattr(runner, "HEARTBEAT_S", 0.0)
         killed, first, second = (
             open_membership(store, "same", tmp_path / str(number)) for number in range(3)
         )

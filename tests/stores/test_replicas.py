@@ -19,11 +19,11 @@ from tests import postgres
 from tests.postgres import PostgresServer
 from tests.stores.conftest import open_postgres
 from tests.stores.jobs import ALICE, NOW, accounts, entry, new_job
-from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.credits.ledger import Terms
-from webdata_nb.service.credits.tariff import Charge
+from webdata_nb.contract.outcomes import JobStatus
+from webdata_nb.service.credits.ledger import Charge, Terms
 from webdata_nb.service.errors import ConcurrencyReached, StoreUnavailable
 from webdata_nb.service.settings import Retention
+from webdata_nb.service.store.job_context import StoreRetry
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.records import (
     LANES_PER_ENDPOINT,
@@ -35,7 +35,6 @@ from webdata_nb.service.store.records import (
     Lease,
     UrlOutcome,
 )
-from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex

@@ -10,7 +10,7 @@ import pytest
 
 from tests.service.exports.jobs import ACCOUNT, NOW, crawl_row, ended_job, search_row
 from tests.stores.jobs import new_job
-from webdata_nb.contract.states import JobKind
+from webdata_nb.contract.outcomes import JobKind
 from webdata_nb.service.errors import NoSuchJob
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.indexing import Indexer

@@ -14,7 +14,7 @@ import psycopg
 from tests.postgres import PostgresServer
 from tests.sockets import reset_on_close
 from tests.stores.jobs import ALICE, NOW, accounts, claimed, entry, new_job
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, UrlOutcome

@@ -14,8 +14,8 @@ import pytest
 from tests.postgres import PostgresServer
 from webdata_nb.service.errors import OtherSchema
 from webdata_nb.service.store.postgres.database import open_schema
-from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION
-from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sql.connection import SCHEMA_VERSION
+from webdata_nb.service.store.sqlite.database import SqliteStore
 
 UNRELEASED = SCHEMA_VERSION - 1
 # A process that opens a store, and ends at once where it runs a statement with the last argument.

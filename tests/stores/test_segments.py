@@ -14,7 +14,7 @@ import pytest
 from tests.stores.conftest import StoreFactory
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, row_json, shared_entry
 from tests.stores.test_contents import TEXTS, crawl, expected_rows, rows_of, started
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.blobs import Blob, BlobStore, LocalFolder
 from webdata_nb.service.errors import BlobsUnavailable, MissingBlobs, SegmentGivenUp
 from webdata_nb.service.observability.metrics import Metrics

@@ -14,10 +14,10 @@ from tests.stores.jobs import (
     claimed,
     entry,
 )
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.store.records import CommitBatch
-from webdata_nb.service.store.sql.named_statements import statements
-from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sql.connection import statements
+from webdata_nb.service.store.sqlite.database import SqliteStore
 
 
 async def test_jobs_and_rows_survive_reopening(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from webdata_nb.service import app
 from webdata_nb.service.store.sql import batches, jobs
 from webdata_nb.service.store.sql.outbox import Outbox
-from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sqlite.database import SqliteStore
 from webdata_nb.service.webhooks.delivery import Sender
 
 

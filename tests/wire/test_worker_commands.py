@@ -12,8 +12,8 @@ import pytest
 from tests.ports import free_port
 from tests.postgres import PostgresServer
 from tests.shell import Shell
-from webdata_nb.service.dask_address import DaskAddress, parse_dask_address
 from webdata_nb.service.encryption import new_key
+from webdata_nb.service.settings import DaskAddress, parse_dask_address
 
 STORE: Final = "postgresql://ann:canary@127.0.0.1:1/none"
 KEY: Final = new_key()

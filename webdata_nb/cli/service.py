@@ -204,7 +204,7 @@ async def _create_account(accounts: AccountStore, args: argparse.Namespace) -> N
 
 
 async def _add_account(accounts: AccountStore, name: str, terms: Terms) -> str:
-    from webdata_nb.service.api_keys import new_id
+    from webdata_nb.service.encryption import new_id
 
     account_id = new_id("account")
     await accounts.add(account_id, _valid_name(name), terms, now=time.time())
@@ -307,8 +307,8 @@ def _add_keys(group: Commands) -> None:
 
 
 async def _create_key(accounts: AccountStore, args: argparse.Namespace) -> None:
-    from webdata_nb.service.api_keys import key_hash, new_id, new_key
     from webdata_nb.service.credits.ledger import DEFAULT_PLAN
+    from webdata_nb.service.encryption import key_hash, new_api_key, new_id
 
     name, now = _valid_name(args.name), time.time()
     if args.account is None:
@@ -320,7 +320,7 @@ async def _create_key(accounts: AccountStore, args: argparse.Namespace) -> None:
         )
     else:
         account_id = (await accounts.named(args.account, now=now)).id
-    key_id, key = new_id("key"), new_key()
+    key_id, key = new_id("key"), new_api_key()
     await accounts.add_key(key_id, account_id, name, key_hash(key), now=now)
     report(f"created {key_id}; the key is shown this once, and only its hash is kept:")
     print(key)
@@ -351,11 +351,11 @@ def _key_state(ends_at: float | None, now: float) -> str:
 
 
 async def _rotate_key(accounts: AccountStore, args: argparse.Namespace) -> None:
-    from webdata_nb.service.api_keys import key_hash, new_id, new_key
+    from webdata_nb.service.encryption import key_hash, new_api_key, new_id
 
     if not 0 <= args.grace <= _MAX_GRACE_HOURS:
         raise InvalidArgument(f"--grace takes hours from 0 to {_MAX_GRACE_HOURS}")
-    key_id, key, now = new_id("key"), new_key(), time.time()
+    key_id, key, now = new_id("key"), new_api_key(), time.time()
     ends_at = now + args.grace * 3600
     await accounts.rotate_key(args.key, key_id, key_hash(key), ends_at=ends_at, now=now)
     report(f"created {key_id} in place of {args.key}, which is {_key_state(ends_at, now)}:")

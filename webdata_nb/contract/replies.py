@@ -24,8 +24,7 @@ from pydantic_core import CoreSchema
 
 from webdata_nb.contract.choices import FORMAT_VALUES, ValueType
 from webdata_nb.contract.events import Cost
-from webdata_nb.contract.outcomes import ClaimChecks
-from webdata_nb.contract.states import JobKind, JobStatus
+from webdata_nb.contract.outcomes import ClaimChecks, JobKind, JobStatus
 
 # Base models of replies, and the type of their rows.
 

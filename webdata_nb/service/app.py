@@ -19,10 +19,9 @@ from webdata_nb import __version__
 from webdata_nb.contract.events import Profile
 from webdata_nb.page.errors import ApplicationError
 from webdata_nb.page.urls import canonical_url
-from webdata_nb.service.api_keys import key_hash
-from webdata_nb.service.creatives.enrich import FileStore
+from webdata_nb.service.creatives.enrich import FileStore, OcrPool
 from webdata_nb.service.creatives.listing import CreativesListing, CursorSealer, SourceFactory
-from webdata_nb.service.creatives.ocr import OcrPool
+from webdata_nb.service.encryption import key_hash
 from webdata_nb.service.errors import BlobsUnavailable
 from webdata_nb.service.http.compression import CompressionMiddleware
 from webdata_nb.service.http.connections import ConnectionLimiter, max_connections
@@ -65,8 +64,8 @@ from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex, origin_of
 from webdata_nb.service.webhooks.delivery import Deliverer, Sender, Webhooks, webhook_policy
 from webdata_nb.service.work.job_processor import JobProcessor, open_job_processor
-from webdata_nb.service.work.membership import Membership
 from webdata_nb.service.work.retention import Janitor
+from webdata_nb.service.work.runner import Membership
 
 log = logging.getLogger("webdata_nb.service")
 

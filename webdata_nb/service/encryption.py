@@ -9,6 +9,8 @@ deleted with the job. A job whose key is lost can be read, but neither run nor r
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -171,3 +173,24 @@ def _decrypt(keys: tuple[str, ...], token: str) -> bytes:
 @lru_cache(maxsize=8)
 def _fernet(keys: tuple[str, ...]) -> MultiFernet:
     return MultiFernet([Fernet(key) for key in keys])
+
+
+# Creates and hashes API keys: 256 random bits after a prefix that secret scanners can find.
+
+
+PREFIX: Final = "wdk_"
+
+
+def new_api_key() -> str:
+    """Return a new random key."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def new_id(kind: str) -> str:
+    """Return a random identifier, not a secret, of a key or an account."""
+    return f"{kind}_{secrets.token_hex(6)}"
+
+
+def key_hash(key: str) -> str:
+    """Return the hash to store; a plain hash suffices for 256 random bits."""
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()

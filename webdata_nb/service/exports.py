@@ -24,8 +24,8 @@ import orjson
 
 from webdata_nb.contract.cells import escape_formula
 from webdata_nb.contract.choices import FORMAT_VALUES, FORMATS
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.contract.replies import CrawlPage, PageFields, SearchItem
-from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.errors import ResultsExpired
 from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.store.sql.store import Store

@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 import pyarrow as pa
 
 from webdata_nb.contract.events import Progress
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.errors import InvalidArgument, NotRecorded
 from webdata_nb.settings import options
 from webdata_nb.toolkit.cache import snapshots
-from webdata_nb.toolkit.cache.job_refs import JobRef
-from webdata_nb.toolkit.cache.result_cache import CallResult
+from webdata_nb.toolkit.cache.result_cache import CallResult, JobRef
 from webdata_nb.toolkit.cache.snapshots import CacheKey
 from webdata_nb.toolkit.frames import rows, schemas, storage
 from webdata_nb.toolkit.frames.schemas import TableName
@@ -34,7 +33,7 @@ from webdata_nb.toolkit.frames.storage import ParquetDocument
 from webdata_nb.toolkit.requests.arguments import absolute_path
 
 if TYPE_CHECKING:
-    from webdata_nb.contract.states import JobKind
+    from webdata_nb.contract.outcomes import JobKind
     from webdata_nb.toolkit.requests.inputs import JobSpec
 
 _SLUG_LENGTH: Final = 40

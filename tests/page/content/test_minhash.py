@@ -12,7 +12,7 @@ from webdata_nb.page.content.quality import (
     compute_sketch,
     sample_text,
 )
-from webdata_nb.service.crawl.fingerprints import similarity
+from webdata_nb.service.crawl.facets import similarity
 
 
 def sketch_of(title: str | None, text: str) -> bytes:

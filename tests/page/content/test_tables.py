@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from tests.page.pages import page_source
-from webdata_nb.page.scrape.page import ConversionOptions, scrape
-from webdata_nb.page.scrape.tables import MAX_CELL_CHARACTERS, MAX_CELLS, MAX_TABLES
+from webdata_nb.page.scrape.page import (
+    MAX_CELL_CHARACTERS,
+    MAX_CELLS,
+    MAX_TABLES,
+    ConversionOptions,
+    scrape,
+)
 
 
 def read_tables(page: str, *formats: str) -> list[dict[str, Any]]:

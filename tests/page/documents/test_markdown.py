@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from tests.page.documents.text_documents import links_of, scrape_text
 from tests.page.pages import page_source, scrape_in_worker
-from webdata_nb.page.documents.markdown import convert_markdown, split_front_matter
+from webdata_nb.page.documents.text import convert_markdown, split_front_matter
 from webdata_nb.page.scrape.page import ConversionOptions
 
 FOLDER = "http://site.test/dir/"

@@ -15,7 +15,7 @@ from webdata_nb.service.blobs import open_blob_store
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.segments.mover import UNFINISHED_S, BodyMover, SegmentSweep
 from webdata_nb.service.segments.reader import SegmentReader
-from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sqlite.database import SqliteStore
 
 pytestmark = pytest.mark.slow
 

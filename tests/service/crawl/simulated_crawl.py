@@ -10,10 +10,15 @@ from typing import Final
 from msgspec.structs import replace
 
 from webdata_nb.contract.url_keys import canonical_key, site_of
-from webdata_nb.service.crawl.checkpoint import StateReader
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
-from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
+from webdata_nb.service.crawl.journal import (
+    CrawlResult,
+    CrawlTarget,
+    StateReader,
+    decode_entry,
+    encode_entry,
+)
 from webdata_nb.service.crawl.plan import CommittedTarget, CrawlLimits, CrawlPlan
 from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.runtime.steps import run_to_completion

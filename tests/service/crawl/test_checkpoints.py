@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from tests.service.crawl.page_reading import page_reader
 from tests.service.crawl.simulated_crawl import simulate_crawl
 from tests.site.shops import Boutique, Warenhaus
-from webdata_nb.service.crawl import checkpoint
 from webdata_nb.service.crawl import frontier as frontier_module
+from webdata_nb.service.crawl import journal
 from webdata_nb.service.crawl import plan as plan_module
-from webdata_nb.service.crawl.checkpoint import StateReader, UnusableState
-from webdata_nb.service.crawl.facets import FacetDetector
-from webdata_nb.service.crawl.fingerprints import UrlHashes
+from webdata_nb.service.crawl.facets import FacetDetector, UrlHashes
 from webdata_nb.service.crawl.frontier import (
     BestFirst,
     BreadthFirst,
@@ -25,7 +23,7 @@ from webdata_nb.service.crawl.frontier import (
     Frontier,
     anchor_grades,
 )
-from webdata_nb.service.crawl.journal import CrawlResult
+from webdata_nb.service.crawl.journal import CrawlResult, StateReader, UnusableState
 from webdata_nb.service.crawl.plan import CrawlLimits, PlanState
 from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.runtime.steps import run_to_completion
@@ -140,7 +138,7 @@ def test_rows_order_and_receipt_do_not_depend_on_checkpoints(
     whole = crawl(None, 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frontier_module, "CHUNK", chunk)
-        patch.setattr(checkpoint, "ITEMS_PER_CHUNK", chunk)
+        patch.setattr(journal, "ITEMS_PER_CHUNK", chunk)
         assert crawl(checkpoint_rows, concurrency) == whole
 
 
@@ -225,7 +223,7 @@ def test_unusable_states() -> None:
     damaged = [b"", state[:3], state[:10], state[:-1], state + b"x", b"x" * 30]
     damaged += [bytes([*state[:at], state[at] ^ 1, *state[at + 1 :]]) for at in (0, 40, -6, -1)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoint, "VERSION", checkpoint.VERSION + 1)
+        patch.setattr(journal, "VERSION", journal.VERSION + 1)
         damaged.append(
             simulate_crawl(site, f"{BASE}/0", limits=limits, checkpoint_rows=20).states[0]
         )

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.service.crawl.reference_best_first import ReferenceBestFirst
 from webdata_nb.service.crawl import frontier
-from webdata_nb.service.crawl.checkpoint import StateReader, StateWriter
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, Candidate
+from webdata_nb.service.crawl.journal import StateReader, StateWriter
 from webdata_nb.service.runtime.steps import run_to_completion
 
 

@@ -11,7 +11,7 @@ from webdata_nb.service.crawl.earlier_pages import EarlierPage, UnchangedPage
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.page_fetcher import PREFETCHED_PER_FETCH, Prefetcher
 from webdata_nb.service.crawl.visit_record import VisitRecord
-from webdata_nb.service.pages.page_pipeline import PageVisit
+from webdata_nb.service.pages import PageVisit
 from webdata_nb.service.store.spool import ClosedSpool
 
 CONCURRENCY = 10

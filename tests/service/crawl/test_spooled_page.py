@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 
 from webdata_nb.page.content.page_source import PageSource
 from webdata_nb.service.crawl.page_fetcher import decode_page, encode_page, with_body_on_disk
-from webdata_nb.service.pages.page_pipeline import PageVisit
+from webdata_nb.service.pages import PageVisit
 from webdata_nb.service.store.records import SpoolLocation
 
 words = some.text(some.characters(exclude_categories=["Cs"]), max_size=20)

@@ -10,17 +10,17 @@ import pytest
 from tests.service.crawl.page_reading import page_reader
 from tests.service.crawl.simulated_crawl import simulate_crawl
 from tests.site.document import document
-from webdata_nb.service.crawl.facets import FacetDetector
-from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
-from webdata_nb.service.crawl.journal import CrawlResult
-from webdata_nb.service.crawl.plan import CrawlLimits
-from webdata_nb.service.crawl.traps import (
+from webdata_nb.service.crawl.discovery import (
     MAX_LINKS_PER_PAGE,
     MAX_SIMILAR_PAGES,
     TrapDetector,
     url_pattern,
     without_session,
 )
+from webdata_nb.service.crawl.facets import FacetDetector
+from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
+from webdata_nb.service.crawl.journal import CrawlResult
+from webdata_nb.service.crawl.plan import CrawlLimits
 
 START = "http://x.test/"
 STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]

@@ -8,7 +8,7 @@ import pytest
 
 from webdata_nb.page.errors import PageError
 from webdata_nb.service.crawl.visit_record import VisitRecord
-from webdata_nb.service.pages.page_pipeline import PageVisit
+from webdata_nb.service.pages import PageVisit
 
 AT = datetime(2026, 11, 25, 12, 0, 0, 300_000, tzinfo=UTC)
 EARLIER = "Wed, 25 Nov 2026 11:59:59 GMT"

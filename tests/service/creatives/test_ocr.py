@@ -14,7 +14,7 @@ from PIL import Image
 from tests.requirements import require
 from tests.service.creatives.ads import Ad, take_screenshots
 from webdata_nb.page.errors import ScrapeError
-from webdata_nb.service.creatives.ocr import OcrPool
+from webdata_nb.service.creatives.enrich import OcrPool
 from webdata_nb.service.creatives.ocr_process import OcrText, layout_text
 
 SANS, SERIF, MONO = "DejaVu Sans", "DejaVu Serif", "DejaVu Sans Mono"

@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 
 from webdata_nb.service.credits import ledger
 from webdata_nb.service.credits.ledger import (
+    CATALOG,
     PLANS,
+    WEIGHTS,
     Balance,
+    Charge,
     LedgerLine,
     Reservation,
     Terms,
     terms_of,
 )
-from webdata_nb.service.credits.tariff import CATALOG, WEIGHTS, Charge
 
 counts = st.integers(0, 500)
 balances = st.builds(Balance, counts, counts, st.just(100.0))

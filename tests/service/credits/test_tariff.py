@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
-from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.credits import tariff
-from webdata_nb.service.pages.render_options import render_options
+from webdata_nb.service.credits import ledger
+from webdata_nb.service.pages import render_options
 
 EMPTY = b'<html><body><div id="root"></div><script src="/app.js"></script></body></html>'
 SCHEMA = {"schema": {"type": "object", "properties": {"a": {"type": "string"}}}}
@@ -39,7 +39,7 @@ SCHEMA = {"schema": {"type": "object", "properties": {"a": {"type": "string"}}}}
 def test_max_charges_are_those_of_complete_success(
     request_: SearchRequest | CrawlRequest, cost: int
 ) -> None:
-    assert sum(charge.credits for charge in tariff.max_charges(request_)) == cost
+    assert sum(charge.credits for charge in ledger.max_charges(request_)) == cost
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_rendering_is_reserved_if_a_page_may_need_it(options: dict[str, Any]) ->
 
 def test_jobs_are_charged_by_their_rows() -> None:
     rows = {"page": 3, "page,extract": 2, "page,extract,render": 1, "": 4}
-    spent = tariff.final_charges("crawl", JobStatus.CANCELLED, rows, any_row=True)
+    spent = ledger.final_charges("crawl", JobStatus.CANCELLED, rows, any_row=True)
     assert {charge.operation: charge.units for charge in spent} == {
         "page": 6,
         "extract": 3,
@@ -95,5 +95,5 @@ def test_jobs_are_charged_by_their_rows() -> None:
 def test_discovery_is_charged_for_rows_or_completion(
     state: JobStatus, any_row: bool, units: int
 ) -> None:
-    spent = tariff.final_charges("search", state, {"": 2} if any_row else {}, any_row=any_row)
+    spent = ledger.final_charges("search", state, {"": 2} if any_row else {}, any_row=any_row)
     assert sum(charge.units for charge in spent) == units

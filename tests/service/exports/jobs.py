@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from webdata_nb.contract.states import JobKind, JobStatus
+from webdata_nb.contract.outcomes import JobKind, JobStatus
 from webdata_nb.service.exports import ExportRows
 from webdata_nb.service.store.records import CommitBatch, JobRecord, JournalEntry, NewJob
 from webdata_nb.service.store.sql.store import Store

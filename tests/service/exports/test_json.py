@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.service.exports.jobs import RowsInMemory, crawl_row, job_of, read_all, search_row
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.contract.replies import SearchExport
-from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.exports import stream_json
 from webdata_nb.toolkit.frames.exports import is_partial
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.requirements import require
 from tests.service.exports.jobs import RowsInMemory, crawl_row, job_of, read_all, search_row
-from webdata_nb.contract.states import JobKind
+from webdata_nb.contract.outcomes import JobKind
 from webdata_nb.page.content.parser import parse
 from webdata_nb.service.exports import stream_json, stream_zip
 

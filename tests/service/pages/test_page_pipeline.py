@@ -10,7 +10,7 @@ import pytest
 from tests.site.server import Site
 from webdata_nb.page.content.page_source import ConversionOptions
 from webdata_nb.service.browser.renderer import Browser
-from webdata_nb.service.pages.page_pipeline import (
+from webdata_nb.service.pages import (
     BASE64_BYTES_PER_STEP,
     PagePipeline,
     PageRequest,

@@ -14,7 +14,7 @@ from tests.replica_process import HEADERS
 from tests.service.conftest import Api, open_service
 from tests.service.webhooks.endpoint import Endpoint
 from tests.site.server import Site
-from webdata_nb.contract.states import TERMINAL
+from webdata_nb.contract.outcomes import TERMINAL
 
 DEADLINE_S: Final = 120.0
 

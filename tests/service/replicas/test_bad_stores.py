@@ -26,8 +26,8 @@ from tests.requirements import require
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.settings import OPTIONS, InvalidSetting, Mode, team_store_url
 from webdata_nb.service.store.postgres.database import open_schema
+from webdata_nb.service.store.sql.connection import SCHEMA_VERSION
 from webdata_nb.service.store.sql.job_rows import new_canary
-from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION
 
 pytestmark = pytest.mark.slow
 

@@ -28,7 +28,7 @@ from webdata_nb.contract import paths
 from webdata_nb.pacing.retry_policies import BackoffPolicy
 from webdata_nb.service.encryption import new_key
 from webdata_nb.service.routes import open_endpoints
-from webdata_nb.service.store import retry
+from webdata_nb.service.store import job_context
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ CRAWLS: Final = 2
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_endpoints, "FRESH_S", 0.0)
-    monkeypatch.setattr(retry, "STORE", BackoffPolicy(0.1, 0.2))
+    monkeypatch.setattr(job_context, "STORE", BackoffPolicy(0.1, 0.2))
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from tests.service.conftest import Api, open_service
 from tests.service.replicas.test_bad_stores import PASSWORD, check_refusal, run
 from tests.service.replicas.test_two_replicas import HEADERS, Team, team
 from webdata_nb.contract import paths
-from webdata_nb.service.api_keys import key_hash
 from webdata_nb.service.blobs import LocalFolder
 from webdata_nb.service.creatives.sample import advertiser_ids
 from webdata_nb.service.credits.ledger import Terms
+from webdata_nb.service.encryption import key_hash
 
 __all__ = ["team"]
 

@@ -22,7 +22,7 @@ from tests.service.replicas.outages import (
 from tests.service.webhooks.endpoint import Endpoint
 from tests.site.graphs import link_tree
 from tests.site.server import Site
-from webdata_nb.contract.states import TERMINAL
+from webdata_nb.contract.outcomes import TERMINAL
 from webdata_nb.service.encryption import new_key
 
 pytestmark = pytest.mark.slow

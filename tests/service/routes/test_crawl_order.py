@@ -12,8 +12,8 @@ from tests.service.conftest import Api
 from tests.site.document import document, prose
 from tests.site.graphs import calendar, redirect_loop, sessions, soft_404s
 from tests.site.server import Answer, Site
+from webdata_nb.service.crawl.discovery import MAX_SIMILAR_PAGES
 from webdata_nb.service.crawl.facets import PROBES_PER_PARAMETER
-from webdata_nb.service.crawl.traps import MAX_SIMILAR_PAGES
 
 TIMINGS = {"time_taken", "fetched_at"}
 

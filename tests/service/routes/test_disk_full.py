@@ -20,9 +20,8 @@ from tests.small_disk import small_disk
 from webdata_nb.contract import paths
 from webdata_nb.pacing.retry_policies import BackoffPolicy
 from webdata_nb.service.routes import open_endpoints
-from webdata_nb.service.store import retry
-from webdata_nb.service.store.sqlite.check import check_database
-from webdata_nb.service.store.sqlite.database import SqliteDatabase
+from webdata_nb.service.store import job_context
+from webdata_nb.service.store.sqlite.database import SqliteDatabase, check_database
 
 PAGES = 30
 TIMEOUT_S = 240
@@ -78,7 +77,7 @@ class SizeLimitedConnection(sqlite3.Connection):
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_endpoints, "FRESH_S", 0.0)
-    monkeypatch.setattr(retry, "STORE", BackoffPolicy(0.1, 0.2))
+    monkeypatch.setattr(job_context, "STORE", BackoffPolicy(0.1, 0.2))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from starlette.types import Message
 
 from tests.service.conftest import Api, open_service
 from tests.service.job_stores import store_of
-from webdata_nb.service.api_keys import key_hash
+from webdata_nb.service.encryption import key_hash
 from webdata_nb.service.http.middleware import MAX_BODY_BYTES
 
 

@@ -13,7 +13,7 @@ from tests.service.conftest import Api
 from tests.service.workers.test_pool import workers
 from tests.site.graphs import link_tree
 from tests.site.server import Site
-from webdata_nb.contract.states import TERMINAL
+from webdata_nb.contract.outcomes import TERMINAL
 
 KILLS = 8
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP)

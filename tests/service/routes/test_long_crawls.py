@@ -20,8 +20,8 @@ from tests.service.webhooks.endpoint import Endpoint
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from webdata_nb.contract import limits, paths
-from webdata_nb.contract.states import TERMINAL
-from webdata_nb.service.crawl import checkpoint
+from webdata_nb.contract.outcomes import TERMINAL
+from webdata_nb.service.crawl import journal
 
 LOOPBACK = ("127.0.0.0/8",)
 CHECKPOINT_PAGES = 12
@@ -130,7 +130,7 @@ async def test_an_unusable_state_is_replaced_by_a_replay_of_the_journal(
     async with open_service(tmp_path) as api:
         job_id = await start(api, body)
         await wait_for_rows(api, job_id, 3 * CHECKPOINT_PAGES + 1)
-    monkeypatch.setattr(checkpoint, "VERSION", checkpoint.VERSION + 1)
+    monkeypatch.setattr(journal, "VERSION", journal.VERSION + 1)
     async with open_service(tmp_path) as api:
         again = await read(api, job_id)
         whole = await read(api, await start(api, body))

@@ -18,7 +18,7 @@ from tests.service.routes.teams import member
 from tests.service.routes.test_retention import HOUR, Clock
 from tests.service.routes.test_search import magazine
 from tests.site.server import Site
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.routes.app_state import MAX_BODY_BYTES, ResponseCache, ResponseKey
 from webdata_nb.service.store.records import JobRecord
 

@@ -10,8 +10,7 @@ import pytest
 from tests.service.web.wire import WireServer
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.web.egress_policy import EgressPolicy
-from webdata_nb.service.web.fetch import Fetcher, FetchRequest
-from webdata_nb.service.web.tls import tls_context
+from webdata_nb.service.web.fetch import Fetcher, FetchRequest, tls_context
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 

@@ -13,9 +13,9 @@ import pytest
 from tests.service.job_stores import store_of
 from tests.service.webhooks.endpoint import Endpoint
 from tests.stores.jobs import ALICE, BOB, NOW, accounts, new_job
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
+from webdata_nb.service.store.job_context import StoreRetry
 from webdata_nb.service.store.records import WEBHOOK_CONTEXT
-from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.web import resolver
 from webdata_nb.service.webhooks.delivery import Deliverer, Sender, webhook_policy

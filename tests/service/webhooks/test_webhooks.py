@@ -16,7 +16,7 @@ from tests.service.conftest import Api, open_service
 from tests.service.routes.test_search import magazine
 from tests.service.webhooks.endpoint import Endpoint, endless_body, never_answer
 from tests.site.server import Site
-from webdata_nb.contract.webhook_events import verify_signature
+from webdata_nb.contract.events import verify_signature
 from webdata_nb.service.settings import InvalidSetting, ServiceSettings
 
 SECRET = "wh-canary-5c1f"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.service.job_stores import cipher_of, database_of
 from tests.stores.jobs import ALICE, accounts, entry, new_job
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.settings import SLOTS, unreserved_slots
 from webdata_nb.service.store.job_context import JobContext, JobEvents
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch, JobRecord, JobSnapshot, Lease

@@ -16,8 +16,7 @@ from webdata_nb.service.store.job_context import JobContext, JobEvents
 from webdata_nb.service.store.records import EMPTY_BATCH, CommitBatch
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.work import runner
-from webdata_nb.service.work.membership import Membership
-from webdata_nb.service.work.runner import Engine
+from webdata_nb.service.work.runner import Engine, Membership
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from prometheus_client import generate_latest
 from tests.service.conftest import Api, open_service
 from tests.site.document import document
 from tests.site.server import Site
-from webdata_nb.contract.states import TERMINAL
+from webdata_nb.contract.outcomes import TERMINAL
 from webdata_nb.service.observability import operations
 from webdata_nb.service.work import runner
 from webdata_nb.service.workers.pool import PagePool

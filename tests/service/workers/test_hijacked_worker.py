@@ -18,7 +18,7 @@ from tests.service.workers.test_pool import FULL_PAGE, html, workers
 from tests.wire.waiting import until
 from webdata_nb.page.content.page_source import PageSource
 from webdata_nb.page.errors import ScrapeError
-from webdata_nb.service.creatives.ocr import OcrPool
+from webdata_nb.service.creatives.enrich import OcrPool
 from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.runtime.process import INHERITED
 from webdata_nb.service.workers import process

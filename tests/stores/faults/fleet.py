@@ -18,11 +18,10 @@ import orjson
 
 from tests.stores.faults.injection import Faults, FaultyStore
 from tests.stores.jobs import ALICE, entry, new_job
-from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.credits.ledger import Terms
-from webdata_nb.service.credits.tariff import Charge
+from webdata_nb.contract.outcomes import JobStatus
+from webdata_nb.service.credits.ledger import Charge, Terms
 from webdata_nb.service.errors import InvalidJobState, JobFailure, StoreUnavailable
-from webdata_nb.service.store.job_context import JobContext, JobEvents
+from webdata_nb.service.store.job_context import JobContext, JobEvents, StoreRetry
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import (
     CommitBatch,
@@ -33,8 +32,7 @@ from webdata_nb.service.store.records import (
     RowRange,
     UrlOutcome,
 )
-from webdata_nb.service.store.retry import StoreRetry
-from webdata_nb.service.store.sqlite.check import check_database
+from webdata_nb.service.store.sqlite.database import check_database
 from webdata_nb.service.webhooks.delivery import Deliverer
 from webdata_nb.service.webhooks.schedule import DeliveryOutcome
 from webdata_nb.service.work.runner import MAX_ATTEMPTS, Runner

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from tests.stores.faults.simulated import SimulatedLoop
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
-from webdata_nb.service.store.sql.connection import Lane, Transaction
-from webdata_nb.service.store.sql.named_statements import statements
+from webdata_nb.service.store.sql.connection import Lane, Transaction, statements
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sqlite.database import SqliteDatabase
 

@@ -14,7 +14,7 @@ from tests.stores.faults.background_operations import chores
 from tests.stores.faults.fleet import Fleet
 from tests.stores.faults.injection import CODES, Fault
 from tests.stores.faults.simulated import run
-from webdata_nb.service.store.sql.named_statements import statements
+from webdata_nb.service.store.sql.connection import statements
 
 TIMES: Final = 3
 SECONDS: Final = 30.0

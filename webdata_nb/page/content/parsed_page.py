@@ -43,7 +43,7 @@ from webdata_nb.page.content.parser import (
     unwrap_all,
 )
 from webdata_nb.page.content.structured_data import JsonLd, is_json_ld
-from webdata_nb.page.link_header import parse_link_header
+from webdata_nb.page.urls import parse_link_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

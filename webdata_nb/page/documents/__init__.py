@@ -26,7 +26,7 @@ _TEXT_CONVERTERS: Final[dict[DocumentType, str]] = {
     "csv": "text.convert_csv",
     "feed": "text.convert_feed",
     "json": "text.convert_json",
-    "markdown": "markdown.convert_markdown",
+    "markdown": "text.convert_markdown",
     "text": "text.convert_plain_text",
     "xml": "text.convert_xml",
 }
@@ -39,7 +39,7 @@ _BINARY_CONVERTERS: Final[dict[DocumentType, str]] = {
     "odt": "open_document.convert_open_document",
     "ods": "open_document.convert_open_document",
     "odp": "open_document.convert_open_document",
-    "epub": "epub.convert_epub",
+    "epub": "open_document.convert_epub",
 }
 """Functions from the body of a document to the converted document."""
 

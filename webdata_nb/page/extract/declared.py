@@ -21,17 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.page.extract.coerce import iso_date, parse_number
 from webdata_nb.page.extract.field_names import (
-    NameReading,
-    kind_of_name,
-    name_readings,
-    normalize_name,
-    normalize_short_name,
-    singular_forms,
-    split_words,
-)
-from webdata_nb.page.extract.node_graph import DataNode, is_of_kind
-from webdata_nb.page.extract.schema import pointer_step
-from webdata_nb.page.extract.vocabulary import (
     ASIDE_PROPERTIES,
     COMMON_PROPERTIES,
     GENERIC_NAMES,
@@ -49,7 +38,16 @@ from webdata_nb.page.extract.vocabulary import (
     RELATION_WORDS,
     SECONDARY_TYPES,
     TYPES_BY_KIND,
+    NameReading,
+    kind_of_name,
+    name_readings,
+    normalize_name,
+    normalize_short_name,
+    singular_forms,
+    split_words,
 )
+from webdata_nb.page.extract.node_graph import DataNode, is_of_kind
+from webdata_nb.page.extract.schema import pointer_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,14 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.page.content.structured_data import flatten, local_name, read_node, top_objects
 from webdata_nb.page.extract.field_names import (
-    kind_of_name,
-    name_readings,
-    normalize_name,
-    normalize_short_name,
-    singular,
-    split_words,
-)
-from webdata_nb.page.extract.vocabulary import (
     COMMON_PROPERTIES,
     GENERIC_NAMES,
     INVERSE_PROPERTIES,
@@ -32,6 +24,12 @@ from webdata_nb.page.extract.vocabulary import (
     SYNONYMS_BY_TYPE,
     TRAVERSED_PROPERTIES,
     TYPES_BY_KIND,
+    kind_of_name,
+    name_readings,
+    normalize_name,
+    normalize_short_name,
+    singular,
+    split_words,
 )
 
 if TYPE_CHECKING:

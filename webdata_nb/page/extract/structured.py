@@ -41,6 +41,10 @@ from webdata_nb.page.extract.declared import (
     row_properties,
 )
 from webdata_nb.page.extract.field_names import (
+    GENERIC_NAMES,
+    PAGE_KINDS,
+    PAGE_PROPERTIES,
+    PAGE_TYPES,
     kind_of_name,
     name_readings,
     name_readings_from,
@@ -70,12 +74,6 @@ from webdata_nb.page.extract.visible_values import (
     VISIBLE_PROPERTIES,
     VisibleValue,
     VisibleValues,
-)
-from webdata_nb.page.extract.vocabulary import (
-    GENERIC_NAMES,
-    PAGE_KINDS,
-    PAGE_PROPERTIES,
-    PAGE_TYPES,
 )
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.crawl.rights.job_rights import JobRights
 from webdata_nb.service.crawl.rights.page_signals import Headers
 from webdata_nb.service.crawl.robots import JobRobots
-from webdata_nb.service.pages.page_pipeline import PageVisit
+from webdata_nb.service.pages import PageVisit
 
 
 class PageAccess:

@@ -18,7 +18,7 @@ from webdata_nb import __version__
 from webdata_nb.contract.requests import CrawlRequest, ExtendedCrawlRequest, ScrapeOptions
 from webdata_nb.service.crawl.journal import CrawlResult, decode_entry
 from webdata_nb.service.crawl.visit_record import VisitRecord
-from webdata_nb.service.pages.page_pipeline import PageVisit
+from webdata_nb.service.pages import PageVisit
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import JobRecord
 from webdata_nb.service.web.request import Validators

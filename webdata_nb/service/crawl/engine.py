@@ -59,7 +59,7 @@ from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.models.extraction import Extractor
-from webdata_nb.service.pages.page_pipeline import PagePipeline, PageVisit
+from webdata_nb.service.pages import PagePipeline, PageVisit
 from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.store.job_context import JobContext, PageSpool
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, UrlOutcome

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from webdata_nb.service.crawl.checkpoint import (
+from webdata_nb.service.crawl.journal import (
     Packed,
     StateReader,
     StateWriter,

@@ -21,12 +21,12 @@ from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import host_and_port, url_origin
-from webdata_nb.service.crawl.fingerprints import UrlHashes
+from webdata_nb.service.crawl.facets import UrlHashes
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.scope import OUT_OF_SCOPE, CrawlScope
 from webdata_nb.service.errors import request_failure_kind
-from webdata_nb.service.pages.page_pipeline import http_error
+from webdata_nb.service.pages import http_error
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, UrlOutcome
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest

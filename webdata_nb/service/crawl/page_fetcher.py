@@ -27,13 +27,15 @@ from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.models.extraction import Extractor
-from webdata_nb.service.pages.page_pipeline import (
+from webdata_nb.service.pages import (
     AllowHop,
     PagePipeline,
     PageRequest,
     PageVisit,
+    markdown_mode,
+    page_formats,
+    render_options,
 )
-from webdata_nb.service.pages.render_options import markdown_mode, page_formats, render_options
 from webdata_nb.service.store.job_context import PageSpool
 from webdata_nb.service.store.records import SpoolLocation
 

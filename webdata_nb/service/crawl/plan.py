@@ -16,22 +16,24 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from webdata_nb.contract.outcomes import (
-    FETCHED,
-    OVER_MAX_PAGES,
-    ROBOTS,
-    ROBOTS_UNREACHABLE,
-    is_row,
-)
+from webdata_nb.contract.outcomes import FETCHED, OVER_MAX_PAGES, ROBOTS, ROBOTS_UNREACHABLE, is_row
 from webdata_nb.contract.url_keys import site_of
-from webdata_nb.service.crawl.checkpoint import Packed, StateReader, StateWriter
-from webdata_nb.service.crawl.discovery import DiscoveredUrls, DiscoveryState, UrlDiscovery
-from webdata_nb.service.crawl.facets import FacetDetector
-from webdata_nb.service.crawl.fingerprints import hash64
+from webdata_nb.service.crawl.discovery import (
+    MAX_LINKS_PER_PAGE,
+    DiscoveredUrls,
+    DiscoveryState,
+    UrlDiscovery,
+)
+from webdata_nb.service.crawl.facets import FacetDetector, hash64
 from webdata_nb.service.crawl.frontier import Candidate, Frontier, FrontierState
-from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
+from webdata_nb.service.crawl.journal import (
+    CrawlResult,
+    CrawlTarget,
+    Packed,
+    StateReader,
+    StateWriter,
+)
 from webdata_nb.service.crawl.scope import CrawlScope
-from webdata_nb.service.crawl.traps import MAX_LINKS_PER_PAGE
 from webdata_nb.service.runtime.steps import Steps, run_to_completion
 from webdata_nb.service.store.records import UrlOutcome
 

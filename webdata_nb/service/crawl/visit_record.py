@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from webdata_nb import __version__
 from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.service.crawl.journal import ClaimCheck, CrawlResult, decode_entry
-from webdata_nb.service.pages.page_pipeline import PageVisit
+from webdata_nb.service.pages import PageVisit
 from webdata_nb.service.store.records import JournalEntry
 from webdata_nb.service.web.fetch import is_header_value
 

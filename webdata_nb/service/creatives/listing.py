@@ -26,15 +26,15 @@ import orjson
 
 from webdata_nb.contract.local import SOURCES, Creatives
 from webdata_nb.contract.requests import CreativesRequest
-from webdata_nb.service.creatives import google, meta, ocr, sample
+from webdata_nb.service.creatives import enrich, google, meta, sample
 from webdata_nb.service.creatives.enrich import (
     Enricher,
     EnrichmentCounts,
     EnrichmentOptions,
     FileStore,
+    OcrPool,
     creative_row,
 )
-from webdata_nb.service.creatives.ocr import OcrPool
 from webdata_nb.service.creatives.source import (
     OVERLOAD_PAUSE_S,
     Advertiser,
@@ -277,7 +277,7 @@ class CreativesListing:
         """
         deadline = CallDeadline.after(request.timeout_ms / 1000)
         filters = parse_filters(request)
-        engine = ocr.find_engine() if request.ocr else ""
+        engine = enrich.find_engine() if request.ocr else ""
         source = self._source(filters.advertiser_id, settings, fetchers, deadline)
         binding = _CursorBinding(account_id, filters.cursor_fields(source.name))
         position = self._open_cursor(request.cursor, binding)

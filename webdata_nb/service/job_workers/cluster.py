@@ -19,7 +19,6 @@ from distributed.security import Security
 
 from webdata_nb import __version__
 from webdata_nb.contract.local import WIRE
-from webdata_nb.service.dask_address import DaskAddress
 from webdata_nb.service.errors import ClusterError, StoreUnavailable
 from webdata_nb.service.job_workers.claim_loop import ClaimLoopThread, worker_settings
 from webdata_nb.service.job_workers.cluster_status import (
@@ -32,6 +31,7 @@ from webdata_nb.service.job_workers.cluster_status import (
 )
 from webdata_nb.service.runtime.process import available_processors
 from webdata_nb.service.server import tune_process
+from webdata_nb.service.settings import DaskAddress
 from webdata_nb.service.store.backends import SCHEMA_VERSION
 from webdata_nb.service.workers.pool import default_workers
 

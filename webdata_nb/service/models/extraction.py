@@ -41,7 +41,11 @@ from webdata_nb.page.errors import BadInput, ExtractError, PageError
 from webdata_nb.page.extract.coerce import ValueCoercion
 from webdata_nb.page.extract.evidence.evidence import evidence_metadata
 from webdata_nb.page.extract.evidence.judgement import ValueEvidence
-from webdata_nb.page.extract.field_names import normalize_name, normalize_short_name
+from webdata_nb.page.extract.field_names import (
+    PAGE_TITLE_SOURCES,
+    normalize_name,
+    normalize_short_name,
+)
 from webdata_nb.page.extract.node_graph import DataNode
 from webdata_nb.page.extract.schema import (
     MAX_NAME_LENGTH,
@@ -55,7 +59,6 @@ from webdata_nb.page.extract.schema import (
     read_schema,
 )
 from webdata_nb.page.extract.structured import EXTRACTION, Extraction
-from webdata_nb.page.extract.vocabulary import PAGE_TITLE_SOURCES
 from webdata_nb.service.models.chat import (
     STRUCTURED,
     ChatMessage,

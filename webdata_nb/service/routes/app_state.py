@@ -22,9 +22,8 @@ from webdata_nb.service.creatives.listing import CreativesListing
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.settings import Retention
-from webdata_nb.service.store.job_context import JobEvents
+from webdata_nb.service.store.job_context import JobEvents, StoreRetry
 from webdata_nb.service.store.records import JobRecord
-from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.webhooks.delivery import Webhooks
 from webdata_nb.service.work.engines import JobEngines

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import limits, outcomes, paths
 from webdata_nb.contract.archives import WRITTEN_SUFFIX
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.contract.replies import (
     CapturesReply,
     CrawlStatus,
@@ -24,7 +25,6 @@ from webdata_nb.contract.replies import (
     StartReply,
 )
 from webdata_nb.contract.requests import CapturesRequest, CrawlRequest, ExtendedCrawlRequest
-from webdata_nb.contract.states import JobStatus
 from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.page.content.page_source import check_selectors
 from webdata_nb.page.errors import BadInput, FetchError

@@ -23,10 +23,10 @@ from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import paths
 from webdata_nb.contract.replies import UsageReply, UsedCredits, Weight
-from webdata_nb.service.credits.tariff import CATALOG, Charge
+from webdata_nb.service.credits.ledger import CATALOG, Charge
 from webdata_nb.service.observability.logs import CALLER, event
 from webdata_nb.service.routes.routing import AccountId, StateDep, strict_router
-from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.job_context import StoreRetry
 from webdata_nb.service.store.sql.store import Store
 
 router = strict_router("usage")

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import limits, paths
+from webdata_nb.contract.outcomes import may_retry
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.replies import CancelReply, JobList, PageVerdict, RetryReply, VerifyReply
 from webdata_nb.contract.requests import (
@@ -27,11 +28,10 @@ from webdata_nb.contract.requests import (
     SearchRequest,
     VerifyRequest,
 )
-from webdata_nb.contract.states import may_retry
 from webdata_nb.page.content.page_source import check_selectors
 from webdata_nb.page.errors import BadInput, PageError, ScrapeError
 from webdata_nb.page.extract.evidence.evidence import page_digest
-from webdata_nb.service.credits import tariff
+from webdata_nb.service.credits import ledger
 from webdata_nb.service.errors import InvalidJobState, JobFailure, NoSuchJob, UnreadableSecrets
 from webdata_nb.service.observability.logs import CALLER
 from webdata_nb.service.routes.app_state import AppState
@@ -158,7 +158,7 @@ async def start(
         subject=job_request.subject if isinstance(job_request, CrawlRequest) else job_request.query,
         request=body,
         context=await state.webhooks.add_options(job_request, context),
-        max_charges=tariff.max_charges(job_request),
+        max_charges=ledger.max_charges(job_request),
         key_id=caller_key_id(),
     )
     key = None if idempotency_key is None else idempotency_key_of(idempotency_key, job.kind, body)
@@ -264,7 +264,7 @@ async def retry_job(
         subject=old.subject,
         request=old.request,
         context=old.context,
-        max_charges=tariff.max_charges(job_request),
+        max_charges=ledger.max_charges(job_request),
         key_id=caller_key_id(),
     )
     state.runner.wake()  # before `accept`, so that the claim shares its transaction

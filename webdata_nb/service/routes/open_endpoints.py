@@ -26,7 +26,7 @@ from webdata_nb.contract.replies import DaskHealth, Health
 from webdata_nb.service.errors import DiskFull, StoreUnavailable
 from webdata_nb.service.routes.routing import JSON, NO_AUTHENTICATION, StateDep, open_router
 from webdata_nb.service.signing.message_signature import directory_body, directory_headers
-from webdata_nb.service.store.retry import StoreRetry
+from webdata_nb.service.store.job_context import StoreRetry
 from webdata_nb.service.store.sql.store import Store
 
 # The checks need no key, so a result is reused for this long.

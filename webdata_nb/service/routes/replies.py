@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from webdata_nb.contract import paths
-from webdata_nb.contract.states import JobKind
+from webdata_nb.contract.outcomes import JobKind
 from webdata_nb.service.errors import NoSuchJob, ResultsExpired
 from webdata_nb.service.http.compression import etag_of
 from webdata_nb.service.routes.app_state import AppState, ResponseKey, without_secrets

@@ -20,8 +20,8 @@ from starlette.responses import Response, StreamingResponse
 from webdata_nb import __version__
 from webdata_nb.contract import outcomes, paths
 from webdata_nb.contract.events import STREAMED, StreamEvent
+from webdata_nb.contract.outcomes import JobKind
 from webdata_nb.contract.replies import CrawlPage, SearchExport
-from webdata_nb.contract.states import JobKind
 from webdata_nb.service.errors import NothingToExport, StoreUnavailable
 from webdata_nb.service.exports import (
     ExportRows,

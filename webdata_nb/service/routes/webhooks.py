@@ -15,7 +15,7 @@ import orjson
 from fastapi import APIRouter, Body, Header
 from starlette.responses import Response
 
-from webdata_nb.contract import limits, paths, webhook_events
+from webdata_nb.contract import events, limits, paths
 from webdata_nb.contract.events import (
     DELIVERY_HEADER,
     EVENT_HEADERS,
@@ -129,7 +129,7 @@ async def test_webhook(
     started = time.monotonic()
     outcome = await webhooks.sender.post(
         test_request.webhook_url,
-        webhook_events.test_payload(datetime.now(UTC)),
+        events.test_payload(datetime.now(UTC)),
         event_id=str(uuid.uuid4()),
         secret=test_request.webhook_secret,
         policy=policy,
@@ -138,7 +138,7 @@ async def test_webhook(
     return _json(
         {
             "success": is_acknowledged(policy, outcome),
-            "event": webhook_events.TEST,
+            "event": events.TEST,
             "status_code": outcome.status,
             "error": outcome.text,
             "elapsed_ms": round((time.monotonic() - started) * 1000, 3),

@@ -12,16 +12,18 @@ import orjson
 
 from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.page.content.page_source import ConversionOptions
-from webdata_nb.service.credits.tariff import result_operations
+from webdata_nb.service.credits.ledger import result_operations
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.models.extraction import Extractor
-from webdata_nb.service.pages.page_pipeline import (
+from webdata_nb.service.pages import (
     PagePipeline,
     PageRequest,
     PageVisit,
+    markdown_mode,
+    page_formats,
+    render_options,
     source_of_values,
 )
-from webdata_nb.service.pages.render_options import markdown_mode, page_formats, render_options
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderEntry, provider_summary, usable_providers
 from webdata_nb.service.search.chain import (

@@ -13,21 +13,22 @@ from webdata_nb.pacing.host_pacing import IN_PROCESS, SharedPacing
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import MissingDriver
 from webdata_nb.service.store.sql.accounts import AccountStore
-from webdata_nb.service.store.sql.connection import SqlDatabase
-from webdata_nb.service.store.sql.consistency import CheckResult, find_contradictions
+from webdata_nb.service.store.sql.connection import SCHEMA_VERSION, SqlDatabase
 from webdata_nb.service.store.sql.contents import (
     NO_SEGMENTS,
     SegmentContents,
     SegmentSource,
     segments_with_contents,
 )
-from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION
-from webdata_nb.service.store.sql.store import Store
+from webdata_nb.service.store.sql.store import CheckResult, Store, find_contradictions
 from webdata_nb.service.store.sql.text_index import TextIndex
-from webdata_nb.service.store.sqlite.check import back_up, check_database
-from webdata_nb.service.store.sqlite.check import read_segments as read_sqlite_segments
-from webdata_nb.service.store.sqlite.database import SqliteDatabase
-from webdata_nb.service.store.sqlite.store import SqliteStore
+from webdata_nb.service.store.sqlite.database import (
+    SqliteDatabase,
+    SqliteStore,
+    back_up,
+    check_database,
+)
+from webdata_nb.service.store.sqlite.database import read_segments as read_sqlite_segments
 from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
 
 __all__ = [
@@ -160,7 +161,7 @@ async def _check_store(data_dir: Path, url: str | None) -> tuple[list[CheckResul
         results = await asyncio.to_thread(check_database, data_dir / DATABASE_FILE)
         return results, len(results) > 1
     with _driver():
-        from webdata_nb.service.store.postgres.server_check import (  # noqa: PLC0415 - an extra
+        from webdata_nb.service.store.postgres.pool import (  # noqa: PLC0415
             check_server,
             has_current_schema,
         )

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from webdata_nb.contract.events import Profile
+from webdata_nb.contract.outcomes import JobKind, JobStatus
 from webdata_nb.contract.replies import Receipt
-from webdata_nb.contract.states import JobKind, JobStatus
-from webdata_nb.service.credits.ledger import Balance, LineKind, Terms
-from webdata_nb.service.credits.tariff import Charge
+from webdata_nb.service.credits.ledger import Balance, Charge, LineKind, Terms
 
 # How long an idempotency key finds the job that it started.
 IDEMPOTENCY_S: Final = 24 * 3600.0

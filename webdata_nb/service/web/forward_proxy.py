@@ -31,10 +31,10 @@ from webdata_nb.page.urls import UrlParts, canonical_url, split_url
 from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.runtime.fair_scheduler import current_account, on_behalf_of
 from webdata_nb.service.web.egress_policy import EgressPolicy, is_ip_address
+from webdata_nb.service.web.fetch import TlsInterceptor, tls_context
 from webdata_nb.service.web.polite_fetcher import OVERLOAD_STATUS
 from webdata_nb.service.web.resolver import Lookup, Resolver
 from webdata_nb.service.web.throttle import HostThrottle
-from webdata_nb.service.web.tls import TlsInterceptor, tls_context
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _LINE_BREAKING: Final = re.compile(r"[\x00\r\n]")

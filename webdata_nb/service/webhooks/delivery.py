@@ -25,14 +25,16 @@ from webdata_nb.contract.events import (
     EVENT_ID_HEADER,
     SIGNATURE_HEADERS,
     Profile,
+    WebhookPayload,
+    sign,
 )
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
-from webdata_nb.contract.webhook_events import WebhookPayload, sign
 from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.service.errors import EgressDenied, NameServerTimeout, NoSuchJob, StoreUnavailable
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.runtime.open_contexts import OpenContexts
 from webdata_nb.service.settings import DIRECT, Upstream
+from webdata_nb.service.store.job_context import StoreRetry
 from webdata_nb.service.store.records import (
     LANES_PER_ENDPOINT,
     WEBHOOK_CONTEXT,
@@ -40,7 +42,6 @@ from webdata_nb.service.store.records import (
     DueEndpoint,
     JobRecord,
 )
-from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.sql.jobs import JobStore
 from webdata_nb.service.store.sql.outbox import Outbox
 from webdata_nb.service.web.egress_policy import EgressPolicy

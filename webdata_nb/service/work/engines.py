@@ -30,7 +30,7 @@ from webdata_nb.service.crawl.link_check import LinkSource
 from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.errors import JobFailure, MissingSetting
 from webdata_nb.service.models.extraction import Extractor, ExtractorFactory, model_access
-from webdata_nb.service.pages.page_pipeline import PagePipeline, PageScraper, find_evidence
+from webdata_nb.service.pages import PagePipeline, PageScraper, find_evidence
 from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.runtime.fair_scheduler import current_account
 from webdata_nb.service.runtime.open_contexts import OpenContexts

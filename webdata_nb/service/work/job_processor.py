@@ -28,9 +28,8 @@ from webdata_nb.service.signing.request_signer import (
 )
 from webdata_nb.service.store.backends import open_pacing, open_store, open_text_index
 from webdata_nb.service.store.indexing import BackgroundIndexer, Indexer
-from webdata_nb.service.store.job_context import JobEvents
+from webdata_nb.service.store.job_context import JobEvents, StoreRetry
 from webdata_nb.service.store.records import JobSnapshot, StoreSignal
-from webdata_nb.service.store.retry import StoreRetry
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.store.sql.contents import NO_SEGMENTS
 from webdata_nb.service.store.sql.store import Store
@@ -38,8 +37,7 @@ from webdata_nb.service.store.sql.text_index import TextIndex
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.work.engines import EgressRoutes, JobEngines
-from webdata_nb.service.work.membership import Membership
-from webdata_nb.service.work.runner import Runner, Watchdog
+from webdata_nb.service.work.runner import Membership, Runner, Watchdog
 from webdata_nb.service.workers.pool import PagePool, default_workers
 
 PAGE_WORKERS: Final = default_workers()

@@ -6,12 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING, Unpack
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.states import JobKind
+from webdata_nb.contract.outcomes import JobKind
 from webdata_nb.errors import InvalidArgument, NotFound
 from webdata_nb.toolkit import recording
 from webdata_nb.toolkit.bridge import blocking, synced
-from webdata_nb.toolkit.cache.job_refs import JobRef
-from webdata_nb.toolkit.cache.result_cache import ResultCache, find_job_ref
+from webdata_nb.toolkit.cache.result_cache import JobRef, ResultCache, find_job_ref
 from webdata_nb.toolkit.client import job_wait
 from webdata_nb.toolkit.jobs import sources
 from webdata_nb.toolkit.jobs.job import Job, checked_id, started_job

@@ -15,7 +15,7 @@ from webdata_nb.contract.fields import http_url
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.bridge import synced
-from webdata_nb.toolkit.cache import job_refs, result_cache, snapshots
+from webdata_nb.toolkit.cache import result_cache, snapshots
 from webdata_nb.toolkit.cache.result_cache import CacheFile
 from webdata_nb.toolkit.frames import frame, schemas
 from webdata_nb.toolkit.session import default_connection
@@ -110,9 +110,9 @@ def clear(
         )
     origin = None if site is None else _origin_of(site)
     snapshots.sweep(path())
-    job_refs.sweep(path())
+    result_cache.sweep(path())
     claimed_op = "crawl" if site is not None and op is None else op
-    job_refs.remove_abandoned_claims(path(), claimed_op, older_than_s=older_than or 0.0)
+    result_cache.remove_abandoned_claims(path(), claimed_op, older_than_s=older_than or 0.0)
     unwanted = [
         file.path
         for file in result_cache.cache_files(path())

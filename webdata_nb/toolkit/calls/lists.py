@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from webdata_nb import caller
 from webdata_nb.contract import limits
-from webdata_nb.contract.outcomes import MEANINGS, is_row, low_confidence_kind
+from webdata_nb.contract.outcomes import MEANINGS, JobStatus, is_row, low_confidence_kind
 from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.contract.states import JobStatus
 from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.errors import (
     AuthError,
@@ -39,8 +38,7 @@ from webdata_nb.errors import (
 from webdata_nb.foreign_json import decode_json
 from webdata_nb.page.urls import canonical_url
 from webdata_nb.toolkit.bridge import PARTIAL_RESULT_S, PORTAL, set_partial_result
-from webdata_nb.toolkit.cache.job_refs import CancelToken
-from webdata_nb.toolkit.cache.result_cache import CallResult, deliver, error_to_raise
+from webdata_nb.toolkit.cache.result_cache import CallResult, CancelToken, deliver, error_to_raise
 from webdata_nb.toolkit.cache.snapshots import CacheKey, lists_read_once
 from webdata_nb.toolkit.calls.pipeline import Call, fetch_result
 from webdata_nb.toolkit.display.bars import UNITS, Inputs, View

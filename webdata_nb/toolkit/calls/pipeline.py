@@ -35,16 +35,15 @@ from webdata_nb.errors import (
     WebdataError,
 )
 from webdata_nb.toolkit import recording
-from webdata_nb.toolkit.cache.job_refs import JobClaim
-from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache, deliver
+from webdata_nb.toolkit.cache.result_cache import CallResult, JobClaim, ResultCache, deliver
 from webdata_nb.toolkit.cache.snapshots import Snapshot
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.display.bars import UNITS
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.frames import receipt
-from webdata_nb.toolkit.jobs.creatives import ListingSource
 from webdata_nb.toolkit.jobs.sources import (
     JobSource,
+    ListingSource,
     OnCancelClick,
     RowSource,
     collect,

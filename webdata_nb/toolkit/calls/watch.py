@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.contract.requests import CrawlRequest
-from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import InvalidArgument, JobCancelled, OfflineError, WatchRunning
-from webdata_nb.toolkit.cache import job_refs, snapshots
+from webdata_nb.toolkit.cache import result_cache, snapshots
 from webdata_nb.toolkit.cache.result_cache import ResultCache
 from webdata_nb.toolkit.calls import pipeline
 from webdata_nb.toolkit.frames import frame
@@ -101,7 +101,7 @@ class Watch:
             try:
                 path = await asyncio.to_thread(self._lock_path)
                 async with asyncio.timeout(self.options.timeout_s):
-                    lock = job_refs.lock_file(path, wait=self.wait)
+                    lock = result_cache.lock_file(path, wait=self.wait)
                     await stack.enter_async_context(lock)
             except TimeoutError:
                 raise WatchRunning(
@@ -119,7 +119,7 @@ class Watch:
             self.file.check()
             return self.file.lock_path(self._id)
         cache = ResultCache.of_spec(self.spec, self.options)
-        return job_refs.lock_path(cache.root, f"watch-{cache.key.digest}")
+        return result_cache.lock_path(cache.root, f"watch-{cache.key.digest}")
 
     @property
     def _id(self) -> str:

@@ -23,6 +23,7 @@ from pydantic import BaseModel
 from webdata_nb import errors
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.events import Event
+from webdata_nb.contract.outcomes import JobKind
 from webdata_nb.contract.replies import (
     AdvertisersReply,
     CancelReply,
@@ -44,15 +45,9 @@ from webdata_nb.contract.replies import (
     Weight,
 )
 from webdata_nb.contract.requests import CrawlRequest, ScrapeOptions
-from webdata_nb.contract.states import JobKind
 from webdata_nb.errors import BadAnswer, InvalidRequest, NotFound, NotSupported, ServiceError
-from webdata_nb.toolkit.client import event_stream, transport
-from webdata_nb.toolkit.client.transport import (
-    ApiRequest,
-    LateReply,
-    Transport,
-    TransportOptions,
-)
+from webdata_nb.toolkit.client import transport
+from webdata_nb.toolkit.client.transport import ApiRequest, LateReply, Transport, TransportOptions
 
 log = logging.getLogger("webdata_nb")
 
@@ -548,7 +543,7 @@ class Client:
             The stream broke several times in a row without a new event.
         """
         path = _of_job(_EVENTS[kind], job_id)
-        stream = event_stream.follow(self._transport, path, last_event_id)
+        stream = transport.follow(self._transport, path, last_event_id)
         async with contextlib.aclosing(stream):
             async for event in stream:
                 yield event

@@ -16,8 +16,8 @@ from typing import Final
 from webdata_nb import errors
 from webdata_nb.contract import outcomes
 from webdata_nb.contract.events import Done, Event, Progress
+from webdata_nb.contract.outcomes import JobKind, JobStatus
 from webdata_nb.contract.replies import CrawlStatus, SearchStatus
-from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.toolkit.client.client import Client
 
 log = logging.getLogger("webdata_nb")

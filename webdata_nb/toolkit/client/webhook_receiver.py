@@ -5,20 +5,70 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import AsyncGenerator, Iterator
+import time
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from webdata_nb.contract import events
 from webdata_nb.contract.events import EVENT_ID_HEADER
-from webdata_nb.contract.states import TERMINAL
+from webdata_nb.contract.outcomes import TERMINAL
 from webdata_nb.errors import InvalidArgument, NoWebhook
 from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.toolkit.bridge import PORTAL
-from webdata_nb.toolkit.client.signature import verify_signature
 from webdata_nb.toolkit.stream import Stream
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+# Verifies a webhook delivery: its signature, and the age of its timestamp.
+
+
+TOLERANCE_S: Final = 300.0
+
+
+def verify_signature(
+    body: bytes, headers: Mapping[str, str], secret: str, *, tolerance_s: float = TOLERANCE_S
+) -> bool:
+    """Return whether a webhook delivery was signed with `secret`, and sent lately.
+
+    Parameters
+    ----------
+    body : bytes
+        The request body exactly as received; a body that was decoded and encoded again does not
+        verify.
+    headers : Mapping[str, str]
+        The request's headers, names in any case. Both families of the contract are known,
+        `X-Service-Signature` and `X-Webhook-Signature`; where both are present both must match.
+    secret : str
+        The `webhook_secret` of the job's start. An empty one never verifies.
+    tolerance_s : float
+        Seconds by which `X-Service-Delivery`, where it is present, may differ from this machine's
+        clock; `inf` for any. The header itself is not signed.
+
+    Returns
+    -------
+    bool
+        Compared in constant time. False also for headers that are missing, malformed or sent
+        twice: it never raises on what came over the network.
+
+    Notes
+    -----
+    `sha256=` and the hex HMAC-SHA256 (RFC 2104) of the body. A valid delivery can be sent again
+    by whoever saw it: drop events whose `X-Webhook-Id` you have seen.
+
+    Examples
+    --------
+    >>> from webdata_nb.contract.events import sign
+    >>> headers = {"X-Service-Signature": sign(b"{}", "s3cret")}
+    >>> verify_signature(b"{}", headers, "s3cret")
+    True
+    >>> verify_signature(b"{ }", headers, "s3cret")
+    False
+    """
+    recent = events.is_recent(headers, now=time.time(), tolerance_s=tolerance_s)
+    return events.verify_signature(body, headers, secret) and recent
+
 
 BODY_BYTES: Final = 1 << 20
 # Events are few and small; a flood of signed ones is no job's.

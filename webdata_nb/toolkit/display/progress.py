@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from webdata_nb.contract.events import Progress
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.errors import JobCancelled, JobError, JobTimeout
 from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.display.bars import (

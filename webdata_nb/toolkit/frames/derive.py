@@ -160,7 +160,7 @@ def tables(
     [700000]
     """
     # The parser is loaded only here.
-    from webdata_nb.page.scrape import tables as text_tables  # noqa: PLC0415
+    from webdata_nb.page.scrape import page as text_tables  # noqa: PLC0415
 
     chosen = _source(df, source)
     return [

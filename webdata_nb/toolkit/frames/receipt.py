@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 
 from webdata_nb.contract import limits, outcomes
 from webdata_nb.contract.archives import distance_text
-from webdata_nb.contract.outcomes import ClaimChecks
+from webdata_nb.contract.outcomes import ClaimChecks, JobStatus
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
-from webdata_nb.contract.states import JobStatus
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
 from webdata_nb.toolkit.frames.rows import Row, dumps, row_success
 

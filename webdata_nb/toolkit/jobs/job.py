@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from webdata_nb import caller
 from webdata_nb.contract.events import Event, Progress
+from webdata_nb.contract.outcomes import JobKind, JobStatus
 from webdata_nb.contract.replies import CrawlStatus, SearchStatus
-from webdata_nb.contract.states import JobKind, JobStatus
 from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit import bridge, recording
 from webdata_nb.toolkit.bridge import blocking, synced
 from webdata_nb.toolkit.cache import snapshots
-from webdata_nb.toolkit.cache.job_refs import JobRef
-from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache, deliver
+from webdata_nb.toolkit.cache.result_cache import CallResult, JobRef, ResultCache, deliver
 from webdata_nb.toolkit.client import job_wait
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.display import bars

@@ -15,8 +15,8 @@ from typing import Any, Final
 import pytest
 
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
-from webdata_nb.page.link_header import parse_link_header
 from webdata_nb.page.scrape.page import scrape
+from webdata_nb.page.urls import parse_link_header
 from webdata_nb.service.crawl.rights.page_signals import PageSignals, RobotsUsage, parse_tdm_file
 from webdata_nb.service.crawl.rights.rsl import parse_rsl
 from webdata_nb.service.crawl.rights.signal import (

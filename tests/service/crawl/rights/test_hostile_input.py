@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from webdata_nb.page.link_header import parse_link_header
+from webdata_nb.page.urls import parse_link_header
 from webdata_nb.service.crawl.rights import page_signals, rsl
 from webdata_nb.service.crawl.rights.page_signals import PageSignals, RobotsUsage
 from webdata_nb.service.crawl.rights.signal import (

@@ -18,7 +18,7 @@ import pytest
 
 from tests.service.conftest import Api, open_service
 from tests.site.many_sites import ManySites, SmallPage, host_of, many_sites
-from webdata_nb.contract.states import TERMINAL
+from webdata_nb.contract.outcomes import TERMINAL
 
 PURPOSES: Final = ("search", "ai-input", "ai-train", "research")
 SITES: Final = 1000

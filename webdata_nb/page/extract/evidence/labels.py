@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.content.block_tree import word_set
 from webdata_nb.page.extract.evidence.page_index import ROOT, PageIndex, Span
-from webdata_nb.page.extract.field_names import name_readings, normalize_name, split_words
+from webdata_nb.page.extract.field_names import (
+    GENERIC_NAMES,
+    META_PROPERTIES,
+    PAGE_KINDS,
+    name_readings,
+    normalize_name,
+    split_words,
+)
 from webdata_nb.page.extract.visible_text import (
     OLD_PRICE,
     OTHER_AMOUNT,
@@ -19,7 +26,6 @@ from webdata_nb.page.extract.visible_text import (
     flags_of_name,
     simplify_name,
 )
-from webdata_nb.page.extract.vocabulary import GENERIC_NAMES, META_PROPERTIES, PAGE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,8 +14,7 @@ from webdata_nb.contract.choices import PURPOSES, Purpose
 from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.page.content.parsed_page import PageDeclaration
 from webdata_nb.page.errors import FetchError
-from webdata_nb.page.link_header import parse_link_header
-from webdata_nb.page.urls import join_url
+from webdata_nb.page.urls import join_url, parse_link_header
 from webdata_nb.service.crawl.rights.rsl import MEDIA_TYPE, parse_rsl
 from webdata_nb.service.crawl.rights.signal import (
     PathPattern,

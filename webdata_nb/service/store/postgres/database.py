@@ -26,16 +26,18 @@ from psycopg_pool import ConnectionPool
 from webdata_nb.pacing.retry_policies import STORE_SIGNALS, TRANSACTION
 from webdata_nb.service.errors import StoreForbidden
 from webdata_nb.service.store.postgres.pool import (
+    ANOTHER,
     CONNECTION,
     POOL_SIZE,
     POOL_WAIT_S,
     READERS,
     FailFastPool,
     ServerClock,
+    check_signals,
+    check_version,
     is_retryable,
     translated,
 )
-from webdata_nb.service.store.postgres.server_check import ANOTHER, check_signals, check_version
 from webdata_nb.service.store.postgres.transactions import (
     BEGIN_SNAPSHOT,
     STATEMENTS,
@@ -46,8 +48,14 @@ from webdata_nb.service.store.postgres.transactions import (
     apply_changes,
     postgres_schema,
 )
-from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, Transaction, wait_applied
-from webdata_nb.service.store.sql.named_statements import SCHEMA_VERSION, check_schema
+from webdata_nb.service.store.sql.connection import (
+    SCHEMA_VERSION,
+    Lane,
+    SqlDatabase,
+    Transaction,
+    check_schema,
+    wait_applied,
+)
 
 log = logging.getLogger(__name__)
 

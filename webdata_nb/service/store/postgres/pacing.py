@@ -38,7 +38,7 @@ from webdata_nb.pacing.host_pacing import (
 )
 from webdata_nb.service.store.postgres.pool import CONNECTION, ServerClock
 from webdata_nb.service.store.postgres.transactions import with_placeholders
-from webdata_nb.service.store.sql.named_statements import parse_statements
+from webdata_nb.service.store.sql.connection import parse_statements
 
 log = logging.getLogger(__name__)
 

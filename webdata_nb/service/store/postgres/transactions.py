@@ -23,9 +23,10 @@ from webdata_nb.service.store.sql.connection import (
     RowSet,
     SqlRow,
     Transaction,
+    schema,
+    statements,
     wait_applied,
 )
-from webdata_nb.service.store.sql.named_statements import schema, statements
 
 DIALECT: Final = "postgresql"
 _PLACEHOLDER: Final = re.compile(r"(?<![:\w]):([a-z_]+)")

@@ -11,17 +11,17 @@ from typing import Any, Final, Literal, Self, TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from webdata_nb.contract.states import JobKind, JobStatus
-from webdata_nb.service.credits import ledger, tariff
+from webdata_nb.contract.outcomes import JobKind, JobStatus
+from webdata_nb.service.credits import ledger
 from webdata_nb.service.credits.ledger import (
     LOCAL_TERMS,
     Balance,
+    Charge,
     LedgerLine,
     LineKind,
     Reservation,
     Terms,
 )
-from webdata_nb.service.credits.tariff import Charge
 from webdata_nb.service.errors import (
     AccountImportRefused,
     ConcurrencyReached,
@@ -326,7 +326,7 @@ def settle_job(
     charged_rows, [account_row], ended = settlement
     row_counts = {row["charged"]: row["n"] for row in charged_rows}
     kind: JobKind = job_row["kind"]
-    charges = tariff.final_charges(
+    charges = ledger.final_charges(
         kind, JobStatus(job_row["state"]), row_counts, any_row=job_row["published"] > 0
     )
     LockedCredits(transaction, account_row, now).charge(ended, charges)

@@ -17,9 +17,9 @@ from typing import Any
 
 import orjson
 
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.contract.replies import Receipt
-from webdata_nb.contract.states import JobStatus
-from webdata_nb.service.credits import tariff
+from webdata_nb.service.credits import ledger
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import LeaseLost, MissingRows
 from webdata_nb.service.store.records import (
@@ -36,12 +36,7 @@ from webdata_nb.service.store.sql.accounts import (
     settle_job,
     settlement_statements,
 )
-from webdata_nb.service.store.sql.connection import (
-    NamedStatement,
-    RowSet,
-    SqlRow,
-    Transaction,
-)
+from webdata_nb.service.store.sql.connection import NamedStatement, RowSet, SqlRow, Transaction
 from webdata_nb.service.store.sql.contents import delete_unused
 from webdata_nb.service.store.sql.job_rows import job_of_row, lease_values
 from webdata_nb.service.store.sql.outbox import add_end_delivery, add_page_deliveries
@@ -394,7 +389,7 @@ class CheckpointChange:
         job_id = self.lease.job_id
         charged_rows, [account_row], ended = transaction.rows_of_each(settlement_statements(job_id))
         row_counts = {row["charged"]: row["n"] for row in charged_rows}
-        charges = tariff.final_charges("crawl", JobStatus.RUNNING, row_counts, any_row=True)
+        charges = ledger.final_charges("crawl", JobStatus.RUNNING, row_counts, any_row=True)
         account = LockedCredits(transaction, account_row, self.now)
         account.charge(ended, charges)
         reserved = account.reserve(job_id, self.checkpoint.max_charges, is_renewal=True)

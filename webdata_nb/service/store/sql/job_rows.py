@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from webdata_nb.contract.states import JobStatus
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import NoSuchJob, OtherKey, UnreadableSecrets
 from webdata_nb.service.store.records import JobRecord, Lease, NewJob

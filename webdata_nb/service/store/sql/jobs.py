@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import orjson
 
+from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.contract.replies import Receipt
-from webdata_nb.contract.states import JobStatus
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import IdempotencyConflict, InvalidJobState, LeaseLost, NoSuchJob
 from webdata_nb.service.store.page_contents import (
@@ -53,12 +53,7 @@ from webdata_nb.service.store.sql.batches import (
     JobFinish,
     settle_end,
 )
-from webdata_nb.service.store.sql.connection import (
-    Lane,
-    SqlDatabase,
-    SqlRow,
-    Transaction,
-)
+from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.contents import ContentReader, SegmentSource, entry_of_row
 from webdata_nb.service.store.sql.job_rows import (
     accepted_job,

@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from webdata_nb.contract import webhook_events
-from webdata_nb.contract.events import Profile
-from webdata_nb.contract.webhook_events import WebhookJob, WebhookPayload
+from webdata_nb.contract import events
+from webdata_nb.contract.events import Profile, WebhookJob, WebhookPayload
 from webdata_nb.service.errors import InvalidJobState, NoSuchDelivery
 from webdata_nb.service.store.records import (
     LANES_PER_ENDPOINT,
@@ -31,9 +30,7 @@ def add_end_delivery(transaction: Transaction, job: JobRecord, now: float) -> No
     """Write the delivery of a job's end, in the transaction that ends it."""
     if (webhook := _webhook_of(job)) is None:
         return
-    notice = webhook_events.job_ended(
-        webhook.profile, _webhook_job(job), datetime.fromtimestamp(now, UTC)
-    )
+    notice = events.job_ended(webhook.profile, _webhook_job(job), datetime.fromtimestamp(now, UTC))
     transaction.send("add_delivery", **_new_delivery(job, webhook, notice, "ended", now))
 
 
@@ -49,7 +46,7 @@ def add_page_deliveries(transaction: Transaction, job: JobRecord, first: int, no
     if webhook is None or not webhook.pages or job.kind != "crawl":
         return
     for row in transaction.rows("row_summaries", job_id=job.id, start=first, stop=job.published):
-        notice = webhook_events.page_done(
+        notice = events.page_done(
             _webhook_job(job),
             datetime.fromtimestamp(now, UTC),
             url=row["url"],

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import queue
 import re
 import shutil
 import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +23,7 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 import orjson
 
 from webdata_nb.page.errors import ApplicationError
+from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
 from webdata_nb.service.errors import (
     DiskFull,
     OtherSchema,
@@ -29,20 +32,25 @@ from webdata_nb.service.errors import (
     StoreUnavailable,
 )
 from webdata_nb.service.store.sql.connection import (
+    SCHEMA_VERSION,
     Lane,
     NamedStatement,
     RowSet,
     SqlDatabase,
     SqlRow,
     Transaction,
-    wait_applied,
-)
-from webdata_nb.service.store.sql.named_statements import (
-    SCHEMA_VERSION,
     check_schema,
     schema,
     statements,
+    wait_applied,
 )
+from webdata_nb.service.store.sql.contents import (
+    NO_SEGMENTS,
+    SegmentContents,
+    SegmentSource,
+    segments_with_contents,
+)
+from webdata_nb.service.store.sql.store import MAX_PROBLEMS, CheckResult, Store, find_contradictions
 
 # With less free space a failed write counts as a full disk: SQLite reports only some as such.
 NO_SPACE_BYTES: Final = 1024 * 1024
@@ -515,3 +523,149 @@ def cut_slice(connection: sqlite3.Connection) -> bool:
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+# The store in one SQLite file.
+
+
+class SqliteStore(Store):
+    """A `Store` in one SQLite file, for one service process at a time.
+
+    `cipher` encrypts jobs' secrets; by default it uses the key file beside the database.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        cipher: SecretCipher | None = None,
+        segments: SegmentSource = NO_SEGMENTS,
+    ) -> None:
+        cipher = cipher or SecretCipher(KeyFile(path.with_name(KEY_FILE)))
+        super().__init__(SqliteDatabase(path), cipher, segments)
+
+
+# Checks and copies a SQLite database, also while a service uses it.
+
+
+def check_database(path: Path) -> list[CheckResult]:
+    """Check the file, its foreign keys, counters against rows, and ledgers against balances.
+
+    Parameters
+    ----------
+    path
+        The file, with the schema of this release; it is only read.
+
+    Returns
+    -------
+    list of CheckResult
+        One for each check, in a fixed order. For a damaged file only the first one.
+
+    Raises
+    ------
+    OtherSchema
+        Another version wrote the file; the message says what to do.
+    StoreUnavailable
+        The file cannot be read now.
+    """
+    with translated(path), closing(_connect_for_reading(path)) as connection:
+        connection.execute("BEGIN")  # all checks see the same state
+        try:
+            integrity = _check_integrity(connection)
+            if integrity.problems:
+                return [integrity]
+            check_version(connection, path)
+            contradictions = find_contradictions(SqliteTransaction(connection))
+            return [integrity, _check_foreign_keys(connection), *contradictions]
+        except sqlite3.DatabaseError as error:
+            if not is_damaged(error):
+                raise
+            return [CheckResult("file", (str(error),))]
+
+
+def read_segments(path: Path) -> list[SegmentContents]:
+    """Return the segments that contents of a database of this release point to."""
+    with translated(path), closing(_connect_for_reading(path)) as connection:
+        return segments_with_contents(SqliteTransaction(connection))
+
+
+def check_file(path: Path) -> None:
+    """Raise `StoreDamaged` if the file is not an intact database."""
+    with translated(path), closing(_connect_for_reading(path)) as connection:
+        integrity = _check_integrity(connection)
+    if integrity.problems:
+        raise StoreDamaged(f"{path} is damaged: {integrity.problems[0]}")
+
+
+def _connect_for_reading(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=30, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA query_only=1")
+    return connection
+
+
+def _check_integrity(connection: sqlite3.Connection) -> CheckResult:
+    lines = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})")]
+    return CheckResult("file", () if lines == ["ok"] else tuple(lines))
+
+
+def _check_foreign_keys(connection: sqlite3.Connection) -> CheckResult:
+    rows = connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_PROBLEMS)
+    problems = tuple(f"row {row[1]} of {row[0]} has no {row[2]}" for row in rows)
+    return CheckResult("foreign keys", problems)
+
+
+def back_up(source: Path, target: Path) -> int:
+    """Copy the state of a database at one moment to a new file; return the file's bytes.
+
+    The copy appears complete or not at all, is on disk when this returns, and is readable by its
+    owner only.
+
+    Parameters
+    ----------
+    source
+        The database; a service may write to it meanwhile.
+    target
+        The new file, in a directory that exists.
+
+    Raises
+    ------
+    FileExistsError
+        `target` exists; it stays as it is.
+    OSError
+        The copy cannot be written.
+    StoreUnavailable, StoreDamaged
+        The database cannot be read, or the copy is damaged.
+    """
+    if target.exists() or target.is_symlink():
+        raise FileExistsError(f"{target} exists already; give another name")
+    number, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    os.close(number)
+    draft = Path(name)
+    try:
+        with (
+            translated(source),
+            closing(
+                sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)
+            ) as connection,
+            closing(sqlite3.connect(draft, isolation_level=None)) as copy,
+        ):
+            connection.backup(copy)
+            # One file, without a log beside it.
+            copy.execute("PRAGMA journal_mode=delete")
+        check_file(draft)
+        _synchronize(draft)
+        os.link(draft, target)  # unlike a rename, it replaces nothing
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with suppress(OSError):
+                Path(f"{draft}{suffix}").unlink()
+    _synchronize(target.parent)
+    return target.stat().st_size
+
+
+def _synchronize(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

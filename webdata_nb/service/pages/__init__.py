@@ -1,1 +1,0 @@
-"""Fetches, renders and scrapes one page, with retries and a deadline."""
