@@ -3,7 +3,7 @@
 Prints the ratio of processor time in a warm process, the median of interleaved rounds. The call
 also verifies the file's checksum, and looks up the file.
 
-    python benchmarks/cached_call.py [rows] [rounds]
+    python -m benchmarks.cached_call [rows] [rounds]
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 
+from benchmarks.floors import check
 from webdata_nb import crawl_df, options
 from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache
 from webdata_nb.toolkit.frames import receipt, rows
@@ -96,8 +97,7 @@ def main() -> None:
     mine, theirs = (statistics.median(times) * 1000 for times in zip(*pairs, strict=True))
     print(f"{count} rows, {len(columns)} columns, {len(pairs)} rounds")
     print(f"cached call {mine:.1f} ms, pq.read_table().to_pandas() {theirs:.1f} ms")
-    print(f"ratio {ratio:.2f} (floor: 1.5 at most)")
-    sys.exit(ratio > 1.5)
+    sys.exit(not check("cached_call: processor time, of pq.read_table().to_pandas()", ratio))
 
 
 if __name__ == "__main__":

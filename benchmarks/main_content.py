@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.floors import check
 from tests.requirements import find
 from webdata_nb.page.content.page_source import ConversionOptions, PageSource
 from webdata_nb.page.scrape.page import scrape
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 SETS: Final = ("aeb", "wcxb_dev")
-CEILING: Final = 0.25
-"""The most of trafilatura's CPU time that ours may take."""
 
 Extract = Callable[[bytes, str], str]
 Row = dict[str, Any]
@@ -141,7 +140,7 @@ def main() -> int:
             for contestant in contestants if index % 2 else contestants[::-1]:
                 contestant.run(name, key, html, truth)
     ratios = [report(scoring, name, contestants) for name in SETS]
-    return int(max(ratios) > CEILING)
+    return 0 if check("main_content: processor time, of trafilatura", max(ratios)) else 1
 
 
 if __name__ == "__main__":

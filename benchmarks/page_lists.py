@@ -2,7 +2,8 @@
 
 Prints the ratio of the seconds from call to frame, with a warm service and a new request each time,
 and the number of jobs that the list makes. The figure is the least ratio of interleaved rounds, as
-other programs can only slow one of the two down. The exit code is 1 above 1.3, or for several jobs.
+other programs can only slow one of the two down. The exit code is 1 above the limit, or for several
+jobs.
 
     python -m benchmarks.page_lists [pages] [rounds]
 """
@@ -14,16 +15,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from typing import Final
 
 import pandas as pd
 
+from benchmarks.floors import check
 from tests.site.document import document, prose
 from tests.site.server import Site
 from webdata_nb import connect, crawl_df, scrape_df
 from webdata_nb.toolkit.api import jobs_df
-
-LIMIT: Final = 1.3
 
 
 def seconds(call: Callable[[], pd.DataFrame], rows: int) -> float:
@@ -57,8 +56,7 @@ def main() -> None:
                 ratios.append(list_s / crawl_s)
                 print(f"crawl {crawl_s:.2f} s, list {list_s:.2f} s: {ratios[-1]:.2f}; {jobs} jobs")
     best = min(ratios)
-    print(f"list of {pages} pages against a crawl: {best:.2f}")
-    sys.exit(best > LIMIT or jobs > 1)
+    sys.exit(not check("page_lists: seconds, of a crawl", best) or jobs > 1)
 
 
 if __name__ == "__main__":

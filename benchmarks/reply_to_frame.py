@@ -3,7 +3,7 @@
 Prints the ratio of processor time, the median of interleaved rounds: 1,000 pages, about 15 MB of
 JSON. The peer returns untyped object columns; ours returns the complete typed schema.
 
-    python benchmarks/reply_to_frame.py [pages] [rounds]
+    python -m benchmarks.reply_to_frame [pages] [rounds]
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import orjson
 import pandas as pd
 
 from benchmarks.cached_call import page
+from benchmarks.floors import check
 from webdata_nb.contract.replies import CrawlStatus
 from webdata_nb.toolkit.client import transport
 from webdata_nb.toolkit.frames import frame, rows, schemas
@@ -69,8 +70,7 @@ def main() -> None:
     mine, theirs = (statistics.median(times) * 1000 for times in zip(*pairs, strict=True))
     print(f"{count} pages, {len(body) / 1e6:.1f} MB of JSON, {len(pairs)} rounds")
     print(f"typed frame {mine:.1f} ms, orjson and pd.DataFrame {theirs:.1f} ms")
-    print(f"ratio {ratio:.2f} (floor: 1.3 at most)")
-    sys.exit(ratio > 1.3)
+    sys.exit(not check("reply_to_frame: processor time, of orjson and pd.DataFrame", ratio))
 
 
 if __name__ == "__main__":

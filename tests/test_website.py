@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 import webdata_nb
-from benchmarks import crawl_vs_peers, crawl_vs_wget, main_content
+from benchmarks.floors import read_floors
 from docs.website import diagrams, http_reference, python_reference
 from tests.requirements import require_module
 from webdata_nb.service.routes.application import openapi
@@ -106,8 +106,11 @@ def test_site_builds_in_strict_mode(tmp_path: Path) -> None:
 
 def test_comparison_states_the_floors_of_the_benchmarks() -> None:
     page = (CHECKOUT / "docs" / "comparison.md").read_text("utf-8")
-    floors = [f"at least {floor:g} times" for floor in crawl_vs_peers.FLOORS.values()]
-    floors += [f"at least {crawl_vs_wget.FLOOR:g} times", f"at most {main_content.CEILING:g} times"]
-    stated = re.findall(r"\| (at (?:least|most) [\d.]+ times) \|", page)
-    assert sorted(stated) == sorted([*floors, "at most 1.5 times", "at most 1.3 times"])
-    assert f"{crawl_vs_peers.MEMORY_MB} MB" in page
+    floors = read_floors()
+    compared = [
+        f"{floor} times"
+        for name, floor in floors.items()
+        if re.match("crawl_vs_peers: (?!memory|time)|main_content|cached_call|reply_to_frame", name)
+    ]
+    assert sorted(re.findall(r"\| (at (?:least|most) [\d.]+ times) \|", page)) == sorted(compared)
+    assert f"{floors['crawl_vs_peers: memory in MB'].value:g} MB" in page

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.wire.waiting import services_on
 
 # A generous end for a machine under load.
 DEADLINE_S: Final = 1800.0
+VICTIMS: Final = ("service", "caller")
 _POLL_S: Final = 0.02
 # Writes a file when the call has returned; until then the script is run again.
 _CALLER: Final = """
@@ -47,9 +47,9 @@ class KilledLongCrawl:
 
 
 def long_crawl_under_kills(
-    home: Path, url: str, *, pages: int, kills: int, seed: int, victims: Sequence[str]
+    home: Path, url: str, *, pages: int, kills: int, seed: int
 ) -> KilledLongCrawl:
-    """Crawl in a process of its own; kill a victim, `service` or `caller`, after random rows."""
+    """Crawl in a process of its own; kill the service or the caller after random rows."""
     chance = random.Random(seed)
     moments = sorted(chance.sample(range(1, pages), kills))
     run = _LongCall(home, url, pages)
@@ -58,7 +58,7 @@ def long_crawl_under_kills(
         for moment in moments:
             while run.rows() < moment and not run.is_done():
                 run.keep_going(start_s)
-            victim = chance.choice(victims)
+            victim = chance.choice(VICTIMS)
             killed[victim] += run.kill(victim)
         while not run.is_done():
             run.keep_going(start_s)

@@ -126,7 +126,7 @@ async def test_a_service_killed_while_it_reads_sitemaps_or_after_has_the_same_se
 
 
 async def test_kills_at_random_instants_leave_the_rows_exact(local_settings: Settings) -> None:
-    # The short version of `python -m benchmarks.kills`.
+    # The short version of `python -m benchmarks.kills service`.
     with Site() as site:
         paths = link_tree(site, depth=2, fanout=14)
         start: dict[str, object] = {"url": site.at("/tree"), "concurrency": 10, "max_pages": 200}

@@ -23,9 +23,7 @@ def recipe(site: Site) -> None:
 def test_rows_are_exact_when_service_and_caller_are_killed(tmp_path: Path) -> None:
     with SiteProcess("tests.wire.test_long_crawl_kills:recipe") as site:
         root = site.url.rstrip("/") + "/page/"
-        done = long_crawl_under_kills(
-            tmp_path, f"{root}0", pages=PAGES, kills=4, seed=5, victims=["service", "caller"]
-        )
+        done = long_crawl_under_kills(tmp_path, f"{root}0", pages=PAGES, kills=4, seed=5)
     assert done.urls == [f"{root}{number}" for number in range(PAGES)]
     assert done.jobs == 1
     assert sum(done.kills.values()) > 0

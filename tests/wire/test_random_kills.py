@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from benchmarks.random_kills import killed_crawl
+from benchmarks.kills import killed_call
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.kills import kill
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_crawl_is_exact_under_kills_of_client_service_and_page_workers() -> None:
-    # The short version of `python -m benchmarks.random_kills`.
-    outcome, expected = killed_crawl(pages=150, kills=6, seed=3)
+    # The short version of `python -m benchmarks.kills call`.
+    outcome, expected = killed_call(pages=150, kills=6, seed=3)
     outcome.check(expected)
     assert sum(outcome.killed.values()) == 6
 
