@@ -66,7 +66,7 @@ VIOLATIONS: Final = {
     "service/web/fetch.py": ("import webdata_nb.service.work.runner", "The service: floors"),
     "page/urls.py": ("import webdata_nb.page.content.tables", "The page: floors"),
     "page/content/tables.py": ("import asyncio", "A page needs no network"),
-    "service/crawl/result_store.py": (
+    "service/crawl/crawl_results.py": (
         "import webdata_nb.service.search.rank",
         "The service: floors",
     ),

@@ -12,7 +12,7 @@ from tests.service.conftest import Api
 from tests.site.document import document, prose
 from tests.site.server import Answer, Site
 from webdata_nb.pacing.retry_policies import PAGE
-from webdata_nb.service.crawl import result_store
+from webdata_nb.service.crawl import crawl_results
 from webdata_nb.service.crawl.page_fetcher import PREFETCHED_PER_FETCH
 from webdata_nb.service.crawl.sitemaps import MAX_FILES
 
@@ -108,7 +108,7 @@ async def test_what_the_limit_left_out_is_named_and_costs_nothing(api: Api, site
 async def test_urls_left_over_are_stored_in_batches(
     api: Api, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(result_store, "OUTCOMES_PER_BATCH", 7)
+    monkeypatch.setattr(crawl_results, "OUTCOMES_PER_BATCH", 7)
     site.page("/", document("Front", links=[f"/page/{n}" for n in range(100)]))
     site.under("/page/", lambda request: document(request.path))
     reply = await api.run_job("crawl", url=site.url, max_pages=2)

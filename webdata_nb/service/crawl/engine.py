@@ -1,8 +1,8 @@
 """Runs a crawl job: fetches the pages that the plan chooses, and stores the results.
 
 Each part owns its state: the plan has order, budget and frontier (`plan`); the access has the
-robots.txt files and rights (`access`); the downloader has the pages in flight, spooled and
-prefetched (`page_fetcher`); the result store has what is committed (`result_store`); the link check
+robots.txt files and rights (`page_access`); the downloader has the pages in flight, spooled and
+prefetched (`page_fetcher`); the result store has what is committed (`crawl_results`); the link check
 has the links (`link_check`). `Crawl` runs the workers, which pass pages from one to the next.
 
 Pages come from their sites, from an archive file, or from a web archive at about a date. Without a
@@ -36,12 +36,13 @@ from webdata_nb.service.archives import (
     WebArchive,
     partial_path,
 )
-from webdata_nb.service.crawl.access import PageAccess
+from webdata_nb.service.crawl.crawl_results import ResultStore
 from webdata_nb.service.crawl.earlier_pages import EarlierPages
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.link_check import CheckedLinks, LinkCheck, LinkSource, max_links
+from webdata_nb.service.crawl.page_access import PageAccess
 from webdata_nb.service.crawl.page_fetcher import (
     Downloader,
     FetchOutcome,
@@ -51,7 +52,6 @@ from webdata_nb.service.crawl.page_fetcher import (
     page_options,
 )
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, ListPlan
-from webdata_nb.service.crawl.result_store import ResultStore
 from webdata_nb.service.crawl.rights.job_rights import JobRights
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.robots_rules import product_token

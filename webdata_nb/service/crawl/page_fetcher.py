@@ -21,9 +21,9 @@ import msgspec
 
 from webdata_nb.contract.requests import CrawlRequest, ExtendedCrawlRequest
 from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageFact
-from webdata_nb.service.crawl.access import PageAccess
 from webdata_nb.service.crawl.earlier_pages import EarlierPage, EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
+from webdata_nb.service.crawl.page_access import PageAccess
 from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.models.extraction import Extractor

@@ -26,6 +26,14 @@ from webdata_nb.toolkit.api.frame_functions import (
     search_df,
     watch_df,
 )
+from webdata_nb.toolkit.api.frame_views import (
+    audit_report,
+    gallery,
+    plot_audit,
+    plot_crawl,
+    plot_ranks,
+    show,
+)
 from webdata_nb.toolkit.api.listings import (
     aadvertisers_df,
     acaptures_df,
@@ -44,14 +52,6 @@ from webdata_nb.toolkit.api.start import (
     export_df,
     job,
     search_job,
-)
-from webdata_nb.toolkit.api.views import (
-    audit_report,
-    gallery,
-    plot_audit,
-    plot_crawl,
-    plot_ranks,
-    show,
 )
 from webdata_nb.toolkit.calls.budget import Estimate
 from webdata_nb.toolkit.calls.frame_stream import FrameStream

@@ -17,7 +17,6 @@ from webdata_nb.contract.outcomes import LINK_OUTCOMES
 from webdata_nb.contract.requests import ExtendedCrawlRequest
 from webdata_nb.page.content.page_source import ConversionOptions
 from webdata_nb.page.scrape.scraped import Scraped
-from webdata_nb.service.crawl.access import PageAccess
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.earlier_pages import UnchangedPage
 from webdata_nb.service.crawl.frontier import anchor_grades
@@ -31,6 +30,7 @@ from webdata_nb.service.crawl.journal import (
     encode_entry,
 )
 from webdata_nb.service.crawl.link_check import UNVISITED, CheckedLinks
+from webdata_nb.service.crawl.page_access import PageAccess
 from webdata_nb.service.crawl.plan import CommittedTarget, CrawlPlan
 from webdata_nb.service.crawl.scope import OUT_OF_SCOPE
 from webdata_nb.service.crawl.sitemaps import SitemapSeeds
