@@ -1,4 +1,4 @@
-"""The house rules on imports hold, and each of them can be broken.
+"""The rules on imports hold, and each of them can be broken.
 
 The rules are in pyproject.toml under `tool.importlinter`. What import-linter cannot see, since it
 knows a library only as a whole, is checked on the source here.
@@ -60,20 +60,20 @@ ENVIRONMENT: Final = frozenset(
 
 # A file and a line to add to it, and the rule that this breaks.
 VIOLATIONS: Final = {
-    "toolkit/client/retry.py": ("import webdata_nb.service.errors", "data flows one way"),
-    "toolkit/frames/frame.py": ("import webdata_nb.toolkit.session", "The toolkit: floors"),
-    "utils.py": ("", "data flows one way"),
-    "service/web/fetch.py": ("import webdata_nb.service.work.runner", "The service: floors"),
-    "page/urls.py": ("import webdata_nb.page.content.tables", "The page: floors"),
+    "toolkit/client/retry.py": ("import webdata_nb.service.errors", "imports go one way"),
+    "toolkit/frames/frame.py": ("import webdata_nb.toolkit.session", "The toolkit: layers"),
+    "utils.py": ("", "imports go one way"),
+    "service/web/fetch.py": ("import webdata_nb.service.work.runner", "The service: layers"),
+    "page/urls.py": ("import webdata_nb.page.content.tables", "The page: layers"),
     "page/content/tables.py": ("import asyncio", "A page needs no network"),
     "service/crawl/crawl_results.py": (
         "import webdata_nb.service.search.rank",
-        "The service: floors",
+        "The service: layers",
     ),
-    "service/helpers.py": ("", "The service: floors"),
+    "service/helpers.py": ("", "The service: layers"),
     "service/http/middleware.py": (
         "import webdata_nb.errors",
-        "Of the toolkit, the service knows nothing",
+        "The service does not import the toolkit",
     ),
     "toolkit/session.py": ("import webdata_nb.service.app", "Only the command starts the service"),
     "contract/limits.py": ("import pathlib", "Decisions are pure"),
@@ -119,7 +119,7 @@ def test_every_rule_is_kept() -> None:
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a copy of the package and its rules."""
-    root = tmp_path_factory.mktemp("house")
+    root = tmp_path_factory.mktemp("package")
     shutil.copy(CHECKOUT / "pyproject.toml", root)
     shutil.copytree(PACKAGE, root / "webdata_nb", ignore=shutil.ignore_patterns("__pycache__"))
     return root
@@ -138,7 +138,7 @@ def test_a_broken_rule_is_noticed(copied: Path, name: str) -> None:
         file.unlink() if before is None else file.write_text(before)
     assert done.returncode != 0
     broken = [text for text in done.stdout.splitlines() if " BROKEN" in text]
-    # import-linter stops at once where a module stands on no floor.
+    # import-linter stops at once where a module has no layer.
     assert any(rule in text for text in broken) or (not line and Path(name).stem in done.stdout)
 
 

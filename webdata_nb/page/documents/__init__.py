@@ -1,6 +1,6 @@
 """Documents other than HTML: detects their type, and converts them to HTML, which one parser reads.
 
-This is the door of the package: other packages import its names from here only.
+Other packages import the names of this package from here only.
 """
 
 from __future__ import annotations

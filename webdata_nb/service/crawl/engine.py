@@ -2,8 +2,8 @@
 
 Each part owns its state: the plan has order, budget and frontier (`plan`); the access has the
 robots.txt files and rights (`page_access`); the downloader has the pages in flight, spooled and
-prefetched (`page_fetcher`); the result store has what is committed (`crawl_results`); the link check
-has the links (`link_check`). `Crawl` runs the workers, which pass pages from one to the next.
+prefetched (`page_fetcher`); the result store has what is committed (`crawl_results`); the link
+check has the links (`link_check`). `Crawl` runs the workers, which pass pages from one to the next.
 
 Pages come from their sites, from an archive file, or from a web archive at about a date. Without a
 sink, the rows are all that is kept; with one, the exchanges go to a WARC file as well.
