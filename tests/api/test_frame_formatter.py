@@ -20,7 +20,7 @@ from tests.display import hostile, html_samples
 from tests.frames.test_rows import CRAWLED
 from webdata_nb import links_df
 from webdata_nb.settings import options
-from webdata_nb.toolkit.api import views
+from webdata_nb.toolkit.api import frame_views
 from webdata_nb.toolkit.frames import frame, rows, schemas
 from webdata_nb.toolkit.sites.changes_file import changes_table
 from webdata_nb.toolkit.sites.comparison import PageChange
@@ -34,7 +34,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     new: Any = InteractiveShell
     # Without the history's thread and its database.
     made = new(config=Config({"HistoryManager": {"enabled": False}}))
-    views.register(made)
+    frame_views.register(made)
     yield made
     made.history_manager.end_session()
 
@@ -153,7 +153,7 @@ def test_options_switch_it_off(shell: Any, monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_formatter_of_another_package_formats_other_frames(shell: Any) -> None:
     formatter = shell.display_formatter.formatters["text/html"]
     formatter.for_type(pd.DataFrame, lambda _df: "other formatter")
-    views.register(shell)
+    frame_views.register(shell)
     assert html_of(shell, pd.DataFrame({"a": [1]})) == "other formatter"
     assert "compact" not in html_of(shell, crawled(1))
     assert headers(html_of(shell, crawled(1)))
@@ -161,12 +161,12 @@ def test_the_formatter_of_another_package_formats_other_frames(shell: Any) -> No
 
 def test_texts_of_pages_never_become_markup() -> None:
     for df in html_samples.frames(list(hostile.OWN), []):
-        assert list(hostile.dangers(views.compact_html(df))) == []
+        assert list(hostile.dangers(frame_views.compact_html(df))) == []
 
 
 @pytest.mark.parametrize("df", [crawled(0), crawled(1), pd.DataFrame()])
 def test_small_frames_have_a_table(df: pd.DataFrame) -> None:
-    assert "<table" in views.compact_html(df)
+    assert "<table" in frame_views.compact_html(df)
 
 
 @pytest.mark.slow

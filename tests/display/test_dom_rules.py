@@ -11,7 +11,7 @@ from tests.display import dom_rules
 from tests.frames.test_rows import CRAWLED
 from tests.requirements import require, require_module
 from webdata_nb import gallery, show
-from webdata_nb.toolkit.api import views
+from webdata_nb.toolkit.api import frame_views
 from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.display.bars import View
 from webdata_nb.toolkit.frames import frame, rows, schemas
@@ -76,9 +76,9 @@ def outputs() -> list[str]:
     ended = View("crawl https://a.test/", 300, ending="done", summary=LINE.partition(": ")[2])
     creatives = [{"position": 1, "creative_id": "CR1", "headline": "A rain gauge " * 9}]
     return [
-        views.compact_html(crawled()),
-        views.compact_html(searched()),
-        views.compact_html(crawled()[["url", "title"]].tail(2)),
+        frame_views.compact_html(crawled()),
+        frame_views.compact_html(searched()),
+        frame_views.compact_html(crawled()[["url", "title"]].tail(2)),
         show(crawled(), max_rows=3)._repr_html_(),
         gallery(frame.build(rows.to_table("creatives", creatives)))._repr_html_(),
         bars.render_html(running),
@@ -118,7 +118,7 @@ def test_a_wide_table_scrolls_and_the_page_does_not(page: Page, width: int) -> N
 
 def test_six_columns_fit_at_1000_pixels(page: Page) -> None:
     page.set_viewport_size({"width": 1000, "height": 900})
-    page.set_content(document([views.compact_html(crawled())], "light"))
+    page.set_content(document([frame_views.compact_html(crawled())], "light"))
     assert page.locator("thead th").count() >= 6
     assert page.evaluate("document.querySelector('table').scrollWidth") <= 984
 

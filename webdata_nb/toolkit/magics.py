@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from webdata_nb.toolkit.api import crawl_df, search_df, views
+from webdata_nb.toolkit.api import crawl_df, frame_views, search_df
 from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.requests.flags import add_flags, passed_options, word_list
 from webdata_nb.toolkit.requests.options import (
@@ -27,7 +27,7 @@ _shells: Final[list[Any]] = []
 
 def load(shell: Any) -> None:
     """Register the magics and the display of result frames; a second call changes nothing."""
-    views.register(shell)
+    frame_views.register(shell)
     if any(each is shell for each in _shells):
         return
     for magic in _MAGICS:

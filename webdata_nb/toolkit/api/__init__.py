@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webdata_nb.toolkit.api import views
+from webdata_nb.toolkit.api import frame_views
 from webdata_nb.toolkit.api.crawl_questions import (
     Why,
     alinks_df,
@@ -141,5 +141,5 @@ __all__ = [
     "why",
 ]
 
-views.register_in_ipython()
-views.register_in_marimo()
+frame_views.register_in_ipython()
+frame_views.register_in_marimo()
