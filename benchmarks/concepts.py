@@ -26,7 +26,6 @@ PACKAGE: Final = "webdata_nb"
 # renames a form renames it here; whoever merges two deletes one.
 FORMS_OF_A_PAGE: Final = (
     "CrawlTarget",
-    "PageRequest",
     "FetchRequest",
     "FetchedResponse",
     "PageSource",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import sleep
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -37,7 +37,6 @@ from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
-from webdata_nb.service.web.request import RefuseHeaders, Validators
 
 # Decides which formats a page needs, and whether a browser.
 
@@ -125,8 +124,8 @@ def source_of_values(scraped: Scraped | None) -> bytes:
 
 # A multiple of three, so that the concatenated pieces are valid Base64.
 BASE64_BYTES_PER_STEP: Final = 3 * 256 * 1024
-AllowHop = Callable[[str], Awaitable[str | None]]
-"""Returns why a redirect target must not be requested, None where it may be."""
+DEFAULT_TIMEOUT_S: Final = 30.0
+"""The seconds for a page, unless its request says otherwise."""
 
 # Headers with which a server may answer 304.
 _CONDITIONS: Final = frozenset({"if-none-match", "if-modified-since"})
@@ -142,27 +141,6 @@ class PageScraper(Protocol):
 
     def start_soon(self) -> None:
         """Prepare for pages that will come soon, without waiting."""
-
-
-@dataclass(frozen=True, slots=True)
-class PageRequest:
-    """A page to fetch, and the data to extract from it.
-
-    `timeout_s` covers all attempts, but not the wait in the host's queue. `validators` are those of
-    an earlier visit: the page is not fetched if it has not changed. `refuse_headers` decides by the
-    response's headers whether its body is read.
-    """
-
-    url: str
-    options: ConversionOptions
-    timeout_s: float = 30.0
-    delay_s: float = 0.0
-    headers: Mapping[str, str] = field(default_factory=dict)
-    cookies: Mapping[str, str] = field(default_factory=dict)
-    outlinks: bool = True
-    refuse_headers: RefuseHeaders | None = None
-    render_options: RenderOptions = field(default_factory=RenderOptions)
-    validators: Validators | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,21 +228,22 @@ class PagePipeline:
         """Start what the first pages of a job need, without waiting for it."""
         self._scraper.start_soon()
 
-    async def visit(self, request: PageRequest, *, allow_hop: AllowHop | None = None) -> PageVisit:
-        """Fetch and scrape a page. Errors are part of the result."""
-        return await self.scrape(await self.fetch(request, allow_hop=allow_hop), request)
+    async def fetch(self, request: FetchRequest, options: RenderOptions) -> PageVisit:
+        """Fetch a page, and render it where needed; `source` is set where that succeeded.
 
-    async def fetch(self, request: PageRequest, *, allow_hop: AllowHop | None = None) -> PageVisit:
-        """Fetch a page, and render it where needed; `source` is set where that succeeded."""
-        with self._fetcher.deadline(request.timeout_s) as deadline:
-            return await self._fetch_and_render(request, deadline, allow_hop)
+        Errors are part of the result. The timeout of the request covers all attempts, but not the
+        wait in the host's queue.
+        """
+        timeout_s = DEFAULT_TIMEOUT_S if request.timeout_s is None else request.timeout_s
+        with self._fetcher.deadline(timeout_s) as deadline:
+            return await self._fetch_and_render(request, options, deadline)
 
     async def _fetch_and_render(
-        self, request: PageRequest, deadline: PageDeadline, allow_hop: AllowHop | None
+        self, request: FetchRequest, options: RenderOptions, deadline: PageDeadline
     ) -> PageVisit:
         try:
-            request = await self._as_device(request)
-            fetched = await self._fetch(request, deadline, allow_hop)
+            request = await self._as_device(request, options, deadline)
+            fetched = await self._fetch(request, deadline)
         except PageError as error:
             at, elapsed_s = datetime.now(UTC), deadline.elapsed_s
             hops = error.hops if isinstance(error, FetchError) else 0
@@ -277,21 +256,21 @@ class PagePipeline:
         if (failure := _reply_failure(request, fetched.status)) is not None:
             return _visit(request, fetched, deadline, at, error=failure)
         try:
-            return await self._rendered(request, fetched, at, deadline, allow_hop)
+            return await self._rendered(request, options, fetched, at, deadline)
         except PageError as error:
             return _visit(request, fetched, deadline, at, error=error)
 
     async def _rendered(
         self,
-        request: PageRequest,
+        request: FetchRequest,
+        options: RenderOptions,
         fetched: FetchedResponse,
         at: datetime,
         deadline: PageDeadline,
-        allow_hop: AllowHop | None,
     ) -> PageVisit:
         """Return the page as rendered by the browser, or as fetched where that is not needed."""
         source = _source(fetched, at)
-        rendered = await self._render(request, fetched, deadline)
+        rendered = await self._render(request, options, fetched, deadline)
         if rendered is None:
             return _visit(request, fetched, deadline, at, source=source)
         # Of a document that is not HTML, only the screenshot is of use.
@@ -300,7 +279,7 @@ class PagePipeline:
             if rendered.final_url != fetched.final_url:
                 headers = rendered.headers
                 fetched = replace(fetched, final_url=rendered.final_url)
-                stopped = await _hop_refusal(rendered.final_url, deadline, allow_hop)
+                stopped = await _hop_refusal(request, rendered.final_url, deadline)
                 if stopped is not None:
                     return _visit(request, fetched, deadline, at, stopped=stopped)
             # The document after its scripts ran, in UTF-8 whatever the server's headers say.
@@ -319,14 +298,16 @@ class PagePipeline:
             page_height=rendered.page_height,
         )
 
-    async def scrape(self, page: PageVisit, request: PageRequest) -> PageVisit:
+    async def scrape(
+        self, page: PageVisit, options: ConversionOptions, *, outlinks: bool = True
+    ) -> PageVisit:
         """Extract the data of a fetched page, without network access; other visits are complete."""
         source, started_at = page.source, monotonic()
         if source is None:
             return page
         scraped, failure = None, None
         try:
-            scraped = await self._scraper.scrape(source, request.options, outlinks=request.outlinks)
+            scraped = await self._scraper.scrape(source, options, outlinks=outlinks)
         except PageError as error:
             failure = error
         if scraped is not None and page.screenshot is not None:
@@ -366,18 +347,15 @@ class PagePipeline:
             return ParsedSitemap(problem=f"it is no Markdown ({source.content_type or 'no type'})")
         return ParsedSitemap(tuple(link.url for link in scraped.outlinks))
 
-    async def _as_device(self, request: PageRequest) -> PageRequest:
+    async def _as_device(
+        self, request: FetchRequest, options: RenderOptions, deadline: PageDeadline
+    ) -> FetchRequest:
         """Add the User-Agent of the mobile device, since many servers have mobile pages."""
-        render_options = request.render_options
-        if not render_options.is_mobile or any(
-            name.lower() == "user-agent" for name in request.headers
-        ):
+        if not options.is_mobile or any(name.lower() == "user-agent" for name in request.headers):
             return request
         try:
-            async with asyncio.timeout(request.timeout_s):
-                screen = await self._browser.screen(
-                    render_options.mobile_device, mobile=render_options.mobile
-                )
+            async with asyncio.timeout(deadline.timeout_s):
+                screen = await self._browser.screen(options.mobile_device, mobile=options.mobile)
         except TimeoutError:
             raise ScrapeError("render", "the browser's devices could not be read in time") from None
         if screen.user_agent is None:
@@ -385,24 +363,27 @@ class PagePipeline:
         return replace(request, headers={**request.headers, "User-Agent": screen.user_agent})
 
     async def _render(
-        self, request: PageRequest, fetched: FetchedResponse, deadline: PageDeadline
+        self,
+        request: FetchRequest,
+        options: RenderOptions,
+        fetched: FetchedResponse,
+        deadline: PageDeadline,
     ) -> RenderedPage | None:
         """Load the fetched page in the browser; return None where that is not needed."""
-        render_options = request.render_options
         if not _is_html(fetched):
-            if render_options.screenshot is None or not _is_text(fetched):
+            if options.screenshot is None or not _is_text(fetched):
                 return None
             fetched = _as_text(fetched)
-        elif not render_options.needs_browser(fetched.body):
+        elif not options.needs_browser(fetched.body):
             return None
         render_request = RenderRequest(
             request.url,
-            wait_for=render_options.wait_for,
-            mobile=render_options.mobile,
-            mobile_device=render_options.mobile_device,
+            wait_for=options.wait_for,
+            mobile=options.mobile,
+            mobile_device=options.mobile_device,
             headers=request.headers,
             cookies=request.cookies,
-            screenshot=render_options.screenshot,
+            screenshot=options.screenshot,
             document=fetched,
             delay_s=request.delay_s,
         )
@@ -414,15 +395,13 @@ class PagePipeline:
                 if error.kind != "render" or not deadline.restart_if_interrupted():
                     raise
 
-    async def _fetch(
-        self, request: PageRequest, deadline: PageDeadline, allow_hop: AllowHop | None
-    ) -> FetchedResponse:
+    async def _fetch(self, request: FetchRequest, deadline: PageDeadline) -> FetchedResponse:
         """Fetch the document; retry transient errors within the deadline."""
         attempt = 0
         refused: FetchedResponse | None = None
         while True:
             attempt += 1
-            fetched, failure = await self._attempt(request, deadline, allow_hop)
+            fetched, failure = await self._attempt(request, deadline)
             if isinstance(failure, HostPaused) and refused is not None:
                 return refused  # what the site said counts, not that nothing more was sent to it
             refused = fetched
@@ -444,22 +423,12 @@ class PagePipeline:
             deadline.restart_if_interrupted()
 
     async def _attempt(
-        self, request: PageRequest, deadline: PageDeadline, allow_hop: AllowHop | None
+        self, request: FetchRequest, deadline: PageDeadline
     ) -> tuple[FetchedResponse | None, FetchError | None]:
-        fetch_request = FetchRequest(
-            request.url,
-            headers=request.headers,
-            cookies=request.cookies,
-            validators=request.validators,
-            refuse_headers=request.refuse_headers,
-        )
         try:
-            fetched = await self._fetcher.fetch(
-                fetch_request, deadline, delay_s=request.delay_s, allow_hop=allow_hop
-            )
+            return await self._fetcher.fetch(request, deadline), None
         except FetchError as failure:
             return None, failure
-        return fetched, None
 
 
 def _with_screenshot(scraped: Scraped, image: str, page_height: int | None) -> Scraped:
@@ -472,13 +441,13 @@ def _with_screenshot(scraped: Scraped, image: str, page_height: int | None) -> S
     return msgspec.structs.replace(scraped, formats=formats, metadata=metadata)
 
 
-async def _hop_refusal(url: str, deadline: PageDeadline, allow_hop: AllowHop | None) -> str | None:
+async def _hop_refusal(request: FetchRequest, url: str, deadline: PageDeadline) -> str | None:
     """Return why a script's redirect is not followed; None if it is."""
-    if allow_hop is None:
+    if request.allow_hop is None:
         return None
     try:
         async with asyncio.timeout(max(0.001, deadline.remaining_s)):
-            return await allow_hop(url)
+            return await request.allow_hop(url)
     except TimeoutError:
         raise FetchError("timeout", f"robots.txt for {url!r} did not come in time.") from None
 
@@ -502,7 +471,7 @@ def _as_text(fetched: FetchedResponse) -> FetchedResponse:
     return replace(fetched, headers=(*headers, ("content-type", kind)))
 
 
-def _is_not_modified(request: PageRequest, fetched: FetchedResponse) -> bool:
+def _is_not_modified(request: FetchRequest, fetched: FetchedResponse) -> bool:
     """Whether a reply says that the page has not changed; not if nothing asked for that."""
     validators = request.validators
     return (
@@ -538,7 +507,7 @@ def _base64(data: bytes) -> Steps[str]:
     return "".join(pieces)
 
 
-def _reply_failure(request: PageRequest, status: int) -> PageError | None:
+def _reply_failure(request: FetchRequest, status: int) -> PageError | None:
     """Return why a reply is not the page; None where it is."""
     if status >= HTTPStatus.BAD_REQUEST:
         return http_error(status)
@@ -556,7 +525,7 @@ def _reply_failure(request: PageRequest, status: int) -> PageError | None:
 
 
 def _visit(
-    request: PageRequest,
+    request: FetchRequest,
     fetched: FetchedResponse,
     deadline: PageDeadline,
     at: datetime,

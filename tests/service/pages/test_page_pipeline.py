@@ -13,13 +13,13 @@ from webdata_nb.service.browser.renderer import Browser
 from webdata_nb.service.pages import (
     BASE64_BYTES_PER_STEP,
     PagePipeline,
-    PageRequest,
     PageVisit,
+    RenderOptions,
     _base64,
 )
 from webdata_nb.service.runtime.steps import run_to_completion
 from webdata_nb.service.web.egress_policy import EgressPolicy
-from webdata_nb.service.web.fetch import Fetcher
+from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.workers.pool import PagePool
@@ -39,9 +39,8 @@ async def pipeline() -> AsyncIterator[PagePipeline]:
 
 
 async def visit(pipeline: PagePipeline, url: str, timeout_s: float = 20.0) -> PageVisit:
-    return await pipeline.visit(
-        PageRequest(url, ConversionOptions(only_main_content=False), timeout_s)
-    )
+    page = await pipeline.fetch(FetchRequest(url, timeout_s=timeout_s), RenderOptions())
+    return await pipeline.scrape(page, ConversionOptions(only_main_content=False))
 
 
 async def test_transient_error_is_retried(pipeline: PagePipeline) -> None:

@@ -98,7 +98,7 @@ async def test_a_refused_target_stops_there(server: WireServer, fetcher: Fetcher
         return "robots" if url.endswith("/t") else None
 
     start = server.page("/", meta("0;url=/t").encode())
-    fetched = await fetcher.fetch(FetchRequest(start), allow_hop=allow_hop)
+    fetched = await fetcher.fetch(FetchRequest(start, allow_hop=allow_hop))
     assert (fetched.stopped, fetched.final_url) == ("robots", server.url("/t"))
     assert server.paths() == ["/"]
 

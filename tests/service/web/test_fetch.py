@@ -380,7 +380,7 @@ async def test_timeout_of_allow_hop_is_not_the_deadline(
 
     url = server.redirect("/", "/next")
     with pytest.raises(TimeoutError, match="/next"):
-        await fetcher.fetch(FetchRequest(url), allow_hop=overloaded)
+        await fetcher.fetch(FetchRequest(url, allow_hop=overloaded))
 
 
 async def test_refused_connection_fails(fetcher: Fetcher) -> None:

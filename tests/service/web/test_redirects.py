@@ -118,7 +118,7 @@ async def test_allow_hop_is_called_before_request(server: WireServer, fetcher: F
 
     start = server.redirect("/a", "/b")
     server.redirect("/b", "/c")
-    await fetcher.fetch(FetchRequest(start), allow_hop=note)
+    await fetcher.fetch(FetchRequest(start, allow_hop=note))
     assert targets == [(server.url("/b"), 1), (server.url("/c"), 2)]
 
 
@@ -128,7 +128,7 @@ async def test_disallowed_hop_stops_fetch(server: WireServer, fetcher: Fetcher) 
 
     start = server.redirect("/a", "/b")
     server.redirect("/b", "/c", "X-Left: yes")
-    fetched = await fetcher.fetch(FetchRequest(start), allow_hop=refuse_c)
+    fetched = await fetcher.fetch(FetchRequest(start, allow_hop=refuse_c))
     assert (fetched.stopped, fetched.body, fetched.status) == ("robots", b"", 302)
     assert fetched.final_url == server.url("/c")
     assert [hop.url for hop in fetched.redirects] == [start, server.url("/b")]

@@ -29,7 +29,7 @@ from io import BufferedReader, BytesIO, FileIO
 from itertools import chain, islice, pairwise
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, Self, TypeAlias
+from typing import BinaryIO, Final, NamedTuple, Self, TypeAlias
 from weakref import WeakValueDictionary
 
 from webdata_nb.contract.archives import file_version
@@ -74,10 +74,6 @@ from webdata_nb.service.runtime.work_threads import (
 from webdata_nb.service.web.fetch import redirect_target
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
 from webdata_nb.service.web.request import FetchedResponse, FetchLimits, FetchRequest, Redirect
-
-if TYPE_CHECKING:
-    from webdata_nb.service.web.request import AllowHop
-
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
 # Of the package's directory, which is read into memory.
@@ -889,9 +885,7 @@ class ArchiveFetcher(ResponseSource):
         request: FetchRequest,
         deadline: PageDeadline,
         *,
-        delay_s: float = 0.0,  # noqa: ARG002 - the site is not asked
-        allow_hop: AllowHop | None = None,
-        queued: bool = True,  # noqa: ARG002
+        queued: bool = True,  # noqa: ARG002 - the site is not asked
     ) -> FetchedResponse:
         """Return the response of a URL, after its redirects; raises `FetchError`."""
         limits, started_at = request.limits or FetchLimits(), time.perf_counter()
@@ -912,7 +906,7 @@ class ArchiveFetcher(ResponseSource):
                 hops.append(Redirect(url, archived.status))
                 _check_hops(hops, target, limits)
                 url = target
-                stopped = None if allow_hop is None else await allow_hop(url)
+                stopped = None if request.allow_hop is None else await request.allow_hop(url)
                 if stopped is not None:
                     break
         except FetchError as failure:

@@ -39,7 +39,6 @@ from webdata_nb.service.runtime.work_threads import (
 )
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
 from webdata_nb.service.web.request import (
-    AllowHop,
     FetchedResponse,
     FetchLimits,
     FetchRequest,
@@ -713,15 +712,9 @@ class RecordingSource(ResponseSource):
         request: FetchRequest,
         deadline: PageDeadline,
         *,
-        delay_s: float = 0.0,
-        allow_hop: AllowHop | None = None,
         queued: bool = True,
     ) -> FetchedResponse:
         """Return the response to a request; raises `FetchError`, or `JobFailure` by the file."""
         return await self._source.fetch(
-            replace(request, record=self._writer.write),
-            deadline,
-            delay_s=delay_s,
-            allow_hop=allow_hop,
-            queued=queued,
+            replace(request, record=self._writer.write), deadline, queued=queued
         )

@@ -458,7 +458,7 @@ class Crawl:
         order of the rows that they publish.
         """
         if isinstance(outcome, PageVisit):
-            outcome = await self._downloader.scrape(target, outcome)
+            outcome = await self._downloader.scrape(outcome)
         entry: JournalEntry | None = None
         if isinstance(outcome, StoredResult):
             result = outcome.result

@@ -250,12 +250,16 @@ class LinkProbe:
     ) -> FetchedResponse | FetchError:
         headers, cookies = self._headers_for(url)
         request = FetchRequest(
-            url, headers=headers, cookies=cookies, method=method, read_body=False
+            url,
+            headers=headers,
+            cookies=cookies,
+            method=method,
+            read_body=False,
+            delay_s=delay_s,
+            allow_hop=self._hop_refusal,
         )
         try:
-            return await self._fetcher.fetch(
-                request, deadline, delay_s=delay_s, allow_hop=self._hop_refusal
-            )
+            return await self._fetcher.fetch(request, deadline)
         except FetchError as failure:
             return failure
 

@@ -28,9 +28,7 @@ from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.models.extraction import Extractor
 from webdata_nb.service.pages import (
-    AllowHop,
     PagePipeline,
-    PageRequest,
     PageVisit,
     markdown_mode,
     page_formats,
@@ -38,6 +36,7 @@ from webdata_nb.service.pages import (
 )
 from webdata_nb.service.store.job_context import PageSpool
 from webdata_nb.service.store.records import SpoolLocation
+from webdata_nb.service.web.request import FetchRequest
 
 FetchOutcome: TypeAlias = PageVisit | UnchangedPage | CrawlResult
 """The visit of a page, fetched or scraped or failed; a page that the site calls unchanged; or the
@@ -98,49 +97,42 @@ class PageFetcher:
         """Fetch a page, unless robots.txt disallows it or its rights refuse the purpose."""
         if (refusal := await self._access.refusal(target.url)) is not None:
             return refusal
-        page_request = self._page_request(target, await self._access.delay_s(target.url))
         # The start page may redirect to another site, which then becomes the crawl's own; so may
         # those of a list.
         is_start = target.ordinal == 0 or self._request.urls
-        allow_hop = self._access.start_hop_refusal if is_start else self._access.hop_refusal
+        scrape_options = self._request.scrape_options
+        headers, cookies = self._access.headers_and_cookies(target.url)
+        page_request = FetchRequest(
+            target.url,
+            headers=headers,
+            cookies=cookies,
+            timeout_s=scrape_options.timeout / 1000,
+            refuse_headers=self._access.header_refusal if self._request.purpose else None,
+            delay_s=await self._access.delay_s(target.url),
+            allow_hop=self._access.start_hop_refusal if is_start else self._access.hop_refusal,
+        )
         earlier = await self._earlier_pages.page(target.url)
         if earlier is None:
-            visit = await self._pipeline.fetch(page_request, allow_hop=allow_hop)
+            visit = await self._pipeline.fetch(page_request, self._render_options)
             return await self._access.result_of_refused(visit)
-        return await self._revalidate(page_request, earlier, allow_hop)
+        return await self._revalidate(page_request, earlier)
 
-    async def _revalidate(
-        self, page_request: PageRequest, earlier: EarlierPage, allow_hop: AllowHop
-    ) -> FetchOutcome:
+    async def _revalidate(self, page_request: FetchRequest, earlier: EarlierPage) -> FetchOutcome:
         """Ask whether a page has changed; fetch an unchanged one where it is to be checked."""
         conditional_request = replace(page_request, validators=earlier.validators)
-        visit = await self._pipeline.fetch(conditional_request, allow_hop=allow_hop)
+        visit = await self._pipeline.fetch(conditional_request, self._render_options)
         if not visit.not_modified:
             return visit
         if not self._earlier_pages.is_rechecked(page_request.url):
             return UnchangedPage(earlier, visit)
-        visit = await self._pipeline.fetch(page_request, allow_hop=allow_hop)
+        visit = await self._pipeline.fetch(page_request, self._render_options)
         is_fetched = visit.source is not None
         return replace(visit, claimed_hash=earlier.result.content_hash if is_fetched else None)
 
-    async def scrape(self, target: CrawlTarget, page: PageVisit) -> PageVisit | CrawlResult:
+    async def scrape(self, page: PageVisit) -> PageVisit | CrawlResult:
         """Extract the data of a fetched page, unless its rights refuse the purpose."""
-        visit = await self._pipeline.scrape(page, self._page_request(target, 0.0))
+        visit = await self._pipeline.scrape(page, self._options)
         return await self._access.with_rights(visit)
-
-    def _page_request(self, target: CrawlTarget, delay_s: float) -> PageRequest:
-        scrape_options = self._request.scrape_options
-        headers, cookies = self._access.headers_and_cookies(target.url)
-        return PageRequest(
-            target.url,
-            self._options,
-            timeout_s=scrape_options.timeout / 1000,
-            delay_s=delay_s,
-            headers=headers,
-            cookies=cookies,
-            refuse_headers=self._access.header_refusal if self._request.purpose else None,
-            render_options=self._render_options,
-        )
 
 
 @dataclass(slots=True, eq=False)
@@ -238,7 +230,7 @@ class Prefetcher:
         page.task = asyncio.current_task()
         outcome = fetched
         if isinstance(fetched, PageVisit):
-            outcome = await self._fetcher.scrape(page.provisional_target, fetched)
+            outcome = await self._fetcher.scrape(fetched)
         page.task = None
         page.outcome = outcome
         if page.target is None and isinstance(outcome, PageVisit | UnchangedPage):
@@ -376,9 +368,9 @@ class Downloader:
         """Scrape a page that was prefetched; its outcome is then set."""
         await self._prefetcher.scrape(page, fetched)
 
-    async def scrape(self, target: CrawlTarget, page: PageVisit) -> PageVisit | CrawlResult:
+    async def scrape(self, page: PageVisit) -> PageVisit | CrawlResult:
         """Extract the data of a fetched page, unless its rights refuse the purpose."""
-        return await self._fetcher.scrape(target, page)
+        return await self._fetcher.scrape(page)
 
     def release(self, target: CrawlTarget) -> None:
         """Drop a page that is stored."""

@@ -151,10 +151,10 @@ class SitemapReader:
             headers=self.headers if is_own else {},
             cookies=self.cookies if is_own else {},
             limits=LIMITS,
+            delay_s=await self.robots.delay_s(url) if self.respect_robots_txt else 0.0,
         )
-        delay_s = await self.robots.delay_s(url) if self.respect_robots_txt else 0.0
         with self.fetcher.deadline(min(FILE_TIMEOUT_S, total.remaining_s)) as deadline:
-            fetched, problem = await fetch_file(self.fetcher, request, deadline, delay_s)
+            fetched, problem = await fetch_file(self.fetcher, request, deadline)
         total.queued_s += deadline.queued_s
         return ParsedSitemap(problem=problem) if fetched is None else await parse(fetched)
 
@@ -176,7 +176,6 @@ async def fetch_file(
     fetcher: ResponseSource,
     request: FetchRequest,
     deadline: PageDeadline,
-    delay_s: float,
     *,
     queued: bool = True,
 ) -> tuple[FetchedResponse | None, str]:
@@ -189,7 +188,7 @@ async def fetch_file(
         attempt += 1
         status, error_kind, retry_after_s = None, "", None
         try:
-            fetched = await fetcher.fetch(request, deadline, delay_s=delay_s, queued=queued)
+            fetched = await fetcher.fetch(request, deadline, queued=queued)
         except FetchError as error:
             error_kind = error.kind
             problem = error_kind if error_kind == outcomes.NOT_ARCHIVED else str(error)

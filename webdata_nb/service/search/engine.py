@@ -17,7 +17,6 @@ from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.models.extraction import Extractor
 from webdata_nb.service.pages import (
     PagePipeline,
-    PageRequest,
     PageVisit,
     markdown_mode,
     page_formats,
@@ -41,6 +40,7 @@ from webdata_nb.service.store.records import (
     UrlOutcome,
 )
 from webdata_nb.service.web.fetch import may_identify_user
+from webdata_nb.service.web.request import FetchRequest
 
 MAX_CONCURRENT_PAGES: Final = 5
 # The members of a row that belong to its search; the others are the same in every search.
@@ -188,16 +188,15 @@ class _SearchRun:
     async def _scrape_page(
         self, ordinal: int, result: SearchResult, slots: asyncio.Semaphore
     ) -> None:
-        page_request = PageRequest(
+        page_request = FetchRequest(
             result.url,
-            self._options,
             headers=self._request.headers or {},
             cookies=self._request.cookies or {},
-            outlinks=False,
-            render_options=self._render_options,
         )
+        pipeline = self._resources.pipeline
         async with slots:
-            visit = await self._resources.pipeline.visit(page_request)
+            page = await pipeline.fetch(page_request, self._render_options)
+            visit = await pipeline.scrape(page, self._options, outlinks=False)
             del self._unscraped[ordinal]
             content = await self._content(visit)
             reason = "" if visit.error is None else visit.error.kind

@@ -38,7 +38,6 @@ from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.web.egress_policy import is_ip_address
 from webdata_nb.service.web.request import (
     ACCEPT_PAGES,
-    AllowHop,
     FetchedResponse,
     FetchLimits,
     FetchRequest,
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
 
     CheckHop = Callable[[UrlParts], Awaitable[None]]
 
-__all__ = ["AllowHop", "FetchLimits", "FetchRequest", "FetchedResponse", "Fetcher", "Redirect"]
+__all__ = ["FetchLimits", "FetchRequest", "FetchedResponse", "Fetcher", "Redirect"]
 
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -315,7 +314,7 @@ class RedirectFollower:
         self._body: ResponseBody | None = None
         self._started, self._requested_at = time.perf_counter(), datetime.now(UTC)
 
-    async def run(self, allow_hop: AllowHop | None) -> FetchedResponse:
+    async def run(self) -> FetchedResponse:
         """Follow redirects until a response is not one, or `allow_hop` returns a reason to stop."""
         while True:
             reply = await self._send()
@@ -335,6 +334,7 @@ class RedirectFollower:
                     )
                 self._credentials.drop()
             self._url = reply.target
+            allow_hop = self._request.allow_hop
             reason = None if allow_hop is None else await allow_hop(reply.target)
             if reason is not None:
                 return self._response(reply.status, reply.headers, stopped=reason)
@@ -617,21 +617,10 @@ class Fetcher:
             await self._resolver.close()
         self._session = self._resolver = None
 
-    async def fetch(
-        self, request: FetchRequest, *, allow_hop: AllowHop | None = None
-    ) -> FetchedResponse:
+    async def fetch(self, request: FetchRequest) -> FetchedResponse:
         """Fetch one page.
 
         A response with an HTTP error status is a result, not an error.
-
-        Parameters
-        ----------
-        request : FetchRequest
-            The request.
-        allow_hop : callable, optional
-            Called with the URL of each redirect before it is requested. If it returns a reason,
-            the fetch stops there and the reason is in `FetchedResponse.stopped`. Its time counts
-            towards the page's deadline.
 
         Raises
         ------
@@ -649,7 +638,7 @@ class Fetcher:
         )
         try:
             async with asyncio.timeout(timeout_s) as deadline:
-                return await follower.run(allow_hop)
+                return await follower.run()
         except TimeoutError:
             if deadline.expired():
                 error = FetchError("timeout", follower.timeout_message(timeout_s))

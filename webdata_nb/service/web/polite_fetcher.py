@@ -22,7 +22,7 @@ from webdata_nb.service.observability.operations import waiting_for
 if TYPE_CHECKING:
     from webdata_nb.service.signing.request_signer import RequestSigner
     from webdata_nb.service.web.fetch import Fetcher
-    from webdata_nb.service.web.request import AllowHop, FetchedResponse, FetchRequest
+    from webdata_nb.service.web.request import FetchedResponse, FetchRequest
     from webdata_nb.service.web.throttle import HostThrottle
 
 
@@ -186,8 +186,6 @@ class ResponseSource(Protocol):
         request: FetchRequest,
         deadline: PageDeadline,
         *,
-        delay_s: float = 0.0,
-        allow_hop: AllowHop | None = None,
         queued: bool = True,
     ) -> FetchedResponse:
         """Return the response to a request; raises `FetchError`."""
@@ -221,8 +219,6 @@ class PoliteFetcher(ResponseSource):
         request: FetchRequest,
         deadline: PageDeadline,
         *,
-        delay_s: float = 0.0,
-        allow_hop: AllowHop | None = None,
         queued: bool = True,
     ) -> FetchedResponse:
         """Fetch once, as soon as the host allows it.
@@ -235,10 +231,6 @@ class PoliteFetcher(ResponseSource):
             The request; `deadline` replaces its timeout.
         deadline : PageDeadline
             The page's deadline.
-        delay_s : float
-            Least seconds between the starts of two requests to the host.
-        allow_hop : callable, optional
-            Decides on redirects, as in `Fetcher.fetch`.
         queued : bool
             False for requests that others wait for while they hold their slot, as for robots.txt:
             they wait for the host's pauses, but not in its queue.
@@ -251,39 +243,35 @@ class PoliteFetcher(ResponseSource):
         while True:
             try:
                 if queued:
-                    return await self._fetch_queued(request, deadline, delay_s, allow_hop)
+                    return await self._fetch_queued(request, deadline)
                 host = host_and_port(request.url)
                 await self._throttle.wait_unqueued(
-                    host, delay_s=delay_s or _SMALLEST_DELAY_S, max_wait_s=deadline.remaining_s
+                    host,
+                    delay_s=request.delay_s or _SMALLEST_DELAY_S,
+                    max_wait_s=deadline.remaining_s,
                 )
-                return await self._fetch_and_report(host, request, deadline, allow_hop)
+                return await self._fetch_and_report(host, request, deadline)
             except FetchError as failure:
                 interrupted = failure.kind in _INTERRUPTED_KINDS
                 if not interrupted or not deadline.restart_if_interrupted():
                     raise
 
-    async def _fetch_queued(
-        self,
-        request: FetchRequest,
-        deadline: PageDeadline,
-        delay_s: float,
-        allow_hop: AllowHop | None,
-    ) -> FetchedResponse:
+    async def _fetch_queued(self, request: FetchRequest, deadline: PageDeadline) -> FetchedResponse:
         host = host_and_port(request.url)
-        slot = self._throttle.slot(host, delay_s=delay_s, max_wait_s=deadline.remaining_s)
+        slot = self._throttle.slot(host, delay_s=request.delay_s, max_wait_s=deadline.remaining_s)
         async with slot as queued_s:
             deadline.queued_s += queued_s
             # Reported inside the slot: the queue waits for the outcome of a host's trial.
-            return await self._fetch_and_report(host, request, deadline, allow_hop)
+            return await self._fetch_and_report(host, request, deadline)
 
     async def _fetch_and_report(
-        self, host: str, request: FetchRequest, deadline: PageDeadline, allow_hop: AllowHop | None
+        self, host: str, request: FetchRequest, deadline: PageDeadline
     ) -> FetchedResponse:
         timeout_s = max(0.001, deadline.remaining_s)
         try:
             with waiting_for(f"the answer of {host}", timeout_s):
                 fetched = await self._fetcher.fetch(
-                    replace(request, timeout_s=timeout_s, signer=self._signer), allow_hop=allow_hop
+                    replace(request, timeout_s=timeout_s, signer=self._signer)
                 )
         except FetchError as failure:
             if not deadline.interrupted:

@@ -181,6 +181,12 @@ class FetchRequest:
         Decides by the headers of a successful response whether its body is read.
     signer : RequestSigner, optional
         Signs each request that sends no header or cookie of a user.
+    delay_s : float
+        Least seconds between the starts of two requests to the host, where requests are queued.
+    allow_hop : callable, optional
+        Called with the URL of each redirect before it is requested. If it returns a reason, the
+        fetch stops there and the reason is in `FetchedResponse.stopped`. Its time counts towards
+        the page's deadline.
     """
 
     url: str
@@ -197,6 +203,8 @@ class FetchRequest:
     record: RecordExchange | None = None
     refuse_headers: RefuseHeaders | None = None
     signer: RequestSigner | None = None
+    delay_s: float = 0.0
+    allow_hop: AllowHop | None = None
 
 
 @dataclass(frozen=True, slots=True)

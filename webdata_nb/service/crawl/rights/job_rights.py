@@ -165,9 +165,7 @@ class JobRights:
         request = FetchRequest(url, limits=LIMITS)
         with self._fetcher.deadline(TIMEOUT_S) as deadline:
             # Pages may hold their place in the host's queue while they wait for this file.
-            fetched, problem = await fetch_file(
-                self._fetcher, request, deadline, delay_s=0.0, queued=False
-            )
+            fetched, problem = await fetch_file(self._fetcher, request, deadline, queued=False)
         return RightsFile(b"" if fetched is None else fetched.body, problem, _now())
 
 
