@@ -28,7 +28,6 @@ FORMS_OF_A_PAGE: Final = (
     "CrawlTarget",
     "FetchRequest",
     "FetchedResponse",
-    "PageSource",
     "ParsedPage",
     "PageContent",
     "Scraped",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.extract.structured import SOURCES, Extraction, extract_from_formats
 from webdata_nb.page.scrape.page import scrape
 
@@ -39,7 +39,7 @@ PRODUCT_SCHEMA: Final = {
 
 def row(html: bytes, url: str, options: ConversionOptions | None = None) -> Scraped:
     """Return everything that a row of a crawl is made from; by default its main content."""
-    source = PageSource(url, url, 200, "text/html", html, (), datetime.now(UTC))
+    source = FetchedResponse(url, url, 200, "text/html", html, (), datetime.now(UTC))
     return scrape(source, options or ConversionOptions())
 
 

@@ -40,7 +40,7 @@ from markdown_it import MarkdownIt
 from mdit_py_plugins.footnote import footnote_plugin
 
 from tests.requirements import find
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.scrape.page import scrape
 
 SITES: Final = ("python", "django", "postgresql", "apache")
@@ -154,7 +154,7 @@ def check_site(folder: Path, every: int = 1) -> Checked:
     for path, html in islice(pages.items(), 0, None, every):
         name = path.relative_to(folder).as_posix()
         url = f"http://docs.test/{name}"
-        source = PageSource(url, url, 200, "text/html", html.encode(), (), datetime.now(UTC))
+        source = FetchedResponse(url, url, 200, "text/html", html.encode(), (), datetime.now(UTC))
         options = ConversionOptions(("markdown",), only_main_content=True)
         markdown = str(scrape(source, options).formats["markdown"])
         checked.pages += 1

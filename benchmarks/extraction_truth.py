@@ -20,7 +20,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from tests.quality.truth_pages import TruthPage, truth_page
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.extract.structured import Extraction, extract_structured
 from webdata_nb.page.scrape.page import scrape
 
@@ -51,7 +51,7 @@ class Counts:
 def extracted(page: TruthPage) -> Extraction:
     """Scrape a page and fill its schema, as a job does."""
     body = page.html.encode()
-    source = PageSource(_URL, _URL, 200, "text/html", body, (), datetime.now(UTC))
+    source = FetchedResponse(_URL, _URL, 200, "text/html", body, (), datetime.now(UTC))
     scraped = scrape(source, _OPTIONS, outlinks=False)
     return extract_structured(
         scraped.formats["structured_data"],

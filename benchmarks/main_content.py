@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks.floors import check
 from tests.requirements import find
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.scrape.page import scrape
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Contestant:
 
 def ours(html: bytes, url: str) -> str:
     """Return the service's Markdown of a page."""
-    source = PageSource(url, url, 200, "text/html", html, (), datetime.now(UTC))
+    source = FetchedResponse(url, url, 200, "text/html", html, (), datetime.now(UTC))
     return str(scrape(source, ConversionOptions(), outlinks=False).formats["markdown"])
 
 

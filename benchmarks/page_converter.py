@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.service.runtime.process import configure_gc
 from webdata_nb.service.workers.worker import GC_THRESHOLDS
@@ -29,11 +29,11 @@ MODES: Final = {
 }
 
 
-def load(path: Path) -> list[PageSource]:
+def load(path: Path) -> list[FetchedResponse]:
     """Return the measured pages of a labelled set or a folder."""
     pages = load_folder(path) if path.is_dir() else load_set(path)
     now = datetime.now(UTC)
-    return [PageSource(url, url, 200, "text/html", html, (), now) for html, url in pages]
+    return [FetchedResponse(url, url, 200, "text/html", html, (), now) for html, url in pages]
 
 
 def load_set(path: Path) -> list[tuple[bytes, str]]:
@@ -56,7 +56,7 @@ def load_folder(folder: Path) -> list[tuple[bytes, str]]:
     ]
 
 
-def measure(page: PageSource, options: ConversionOptions) -> float:
+def measure(page: FetchedResponse, options: ConversionOptions) -> float:
     """Return the processor seconds of converting a page."""
     start = time.process_time()
     scrape(page, options)
@@ -65,7 +65,7 @@ def measure(page: PageSource, options: ConversionOptions) -> float:
 
 def main() -> None:
     """Convert the pages named on standard input."""
-    sets: dict[str, list[PageSource]] = {}
+    sets: dict[str, list[FetchedResponse]] = {}
     configure_gc(*GC_THRESHOLDS)  # as a page worker does
     for line in sys.stdin:
         mode, path = json.loads(line)

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import html_to_markdown
 
 from benchmarks.floors import check
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.service.runtime.process import configure_gc
 from webdata_nb.service.workers.worker import GC_THRESHOLDS
@@ -70,10 +70,10 @@ MARKDOWN_ONLY: Final = ConversionOptions(("markdown",), only_main_content=False,
 FULL: Final = ConversionOptions(("markdown",), only_main_content=False, facts=ROW)
 MAIN: Final = ConversionOptions(("markdown",), facts=ROW)
 
-Work: TypeAlias = "Callable[[PageSource], object]"
+Work: TypeAlias = "Callable[[FetchedResponse], object]"
 
 
-def sample(package: str, count: int) -> list[PageSource]:
+def sample(package: str, count: int) -> list[FetchedResponse]:
     """Return an even sample of a package's documentation pages of medium size."""
     min_bytes, max_bytes = BYTES
     folders = sorted(Path("/usr/share").glob(SETS[package]))
@@ -86,13 +86,15 @@ def sample(package: str, count: int) -> list[PageSource]:
     return [as_fetched(package, root, path) for path in paths[::step][:count]]
 
 
-def as_fetched(package: str, root: Path, path: Path) -> PageSource:
+def as_fetched(package: str, root: Path, path: Path) -> FetchedResponse:
     """Return a page as if it had been fetched from a documentation site."""
     url = f"https://docs.test/{package}/{path.relative_to(root).as_posix()}"
-    return PageSource(url, url, 200, "text/html", path.read_bytes(), (), datetime.now(UTC))
+    return FetchedResponse(url, url, 200, "text/html", path.read_bytes(), (), datetime.now(UTC))
 
 
-def contest(pages: list[PageSource], ours: Work, theirs: Work, rounds: int) -> list[list[float]]:
+def contest(
+    pages: list[FetchedResponse], ours: Work, theirs: Work, rounds: int
+) -> list[list[float]]:
     """Return the processor seconds of both for each page."""
     best_times = [[float("inf"), float("inf")] for _ in pages]
     for number in range(rounds):
@@ -139,7 +141,7 @@ def main() -> int:
     return 0 if all(met) else 1
 
 
-def convert_page(page: PageSource) -> object:
+def convert_page(page: FetchedResponse) -> object:
     """Convert a page by the peer."""
     return html_to_markdown.convert(page.body.decode(errors="replace"))
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from webdata_nb.page.errors import ScrapeError
-from webdata_nb.page.scrape.page import ConversionOptions, PageSource, Scraped, scrape
+from webdata_nb.page.scrape.page import ConversionOptions, FetchedResponse, Scraped, scrape
 from webdata_nb.service.workers.pool import PagePool
 
 URL = "http://site.test/dir/page.html"
@@ -21,14 +21,14 @@ def page_source(
     url: str = URL,
     content_type: str | None = "text/html; charset=utf-8",
     headers: tuple[tuple[str, str], ...] = (),
-) -> PageSource:
+) -> FetchedResponse:
     """Build a page source."""
     data = body if isinstance(body, bytes) else body.encode()
-    return PageSource(url, url, 200, content_type, data, (), FETCHED_AT, headers)
+    return FetchedResponse(url, url, 200, content_type, data, (), FETCHED_AT, headers)
 
 
 async def scrape_in_worker(
-    sources: Mapping[str, PageSource], options: ConversionOptions
+    sources: Mapping[str, FetchedResponse], options: ConversionOptions
 ) -> dict[str, Scraped]:
     """Scrape pages in a page worker, which ends those that exceed its limits.
 

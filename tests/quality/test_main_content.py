@@ -14,7 +14,7 @@ import pytest
 from tests.requirements import require
 from webdata_nb.page.content.block_tree import COMMENTS, RELATED, SHARING, SIDEBAR, traits_of
 from webdata_nb.page.content.main_content import MainContent, clean_page, extract_main_content
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.content.parsed_page import parse_page
 from webdata_nb.page.content.parser import collapse_whitespace, parse, text_of, to_text
 from webdata_nb.page.scrape.page import scrape
@@ -33,7 +33,7 @@ ARTICLE: Final = '<meta property="og:type" content="article"><title>The old harb
 
 def main_content(html: str) -> MainContent:
     url, content_type = "https://e.example/", "text/html; charset=utf-8"
-    page = parse_page(PageSource(url, url, 200, content_type, html.encode(), (), NOW))
+    page = parse_page(FetchedResponse(url, url, 200, content_type, html.encode(), (), NOW))
     return extract_main_content(page.document, page.head.json_ld)
 
 
@@ -508,7 +508,7 @@ def test_short_panels_are_content(question: str, answer: str) -> None:
 
 
 def text_of_page(html: str, *, main: bool) -> str:
-    source = PageSource(
+    source = FetchedResponse(
         "http://a.test/", "http://a.test/", 200, "text/html", html.encode(), (), NOW
     )
     return str(scrape(source, ConversionOptions(only_main_content=main)).formats["markdown"])
@@ -606,7 +606,7 @@ def test_hostile_pages_are_fast(html: str) -> None:
 
 
 def _formats(html: bytes, url: str, *names: str) -> dict[str, Any]:
-    source = PageSource(url, url, 200, "text/html", html, (), datetime.now(UTC))
+    source = FetchedResponse(url, url, 200, "text/html", html, (), datetime.now(UTC))
     return scrape(source, ConversionOptions(formats=names), outlinks=False).formats
 
 

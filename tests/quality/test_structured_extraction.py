@@ -19,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 from tests.requirements import require
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.extract.structured import Extraction, extract_structured
 from webdata_nb.page.scrape.page import scrape
 
@@ -169,7 +169,9 @@ def _pages() -> Iterator[Page]:
     options = ConversionOptions(formats=("structured_data",))
     for key, row in json.loads(bodies.pop("truth.json")).items():
         body = bodies[f"pages/{key}.html"]
-        source = PageSource(row["url"], row["url"], 200, "text/html", body, (), datetime.now(UTC))
+        source = FetchedResponse(
+            row["url"], row["url"], 200, "text/html", body, (), datetime.now(UTC)
+        )
         made = scrape(source, options, outlinks=False)
         html = body.decode("utf-8", "replace")
         yield Page(key, html, made.formats["structured_data"], made.metadata)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.scrape.page import scrape
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def link_graph(root: Path, start: str = "index.html") -> LinkGraph:
             continue
         at = datetime.now(UTC)
         pages[url] = scrape(
-            PageSource(url, url, 200, "text/html", file.read_bytes(), (), at), _OPTIONS
+            FetchedResponse(url, url, 200, "text/html", file.read_bytes(), (), at), _OPTIONS
         )
         for link in pages[url].outlinks:
             if link.url.startswith(BASE) and link.url not in seen:

@@ -16,7 +16,7 @@ import msgspec
 import orjson
 
 from webdata_nb.contract.requests import FormatOptions, MarkdownMode
-from webdata_nb.page.content.page_source import SOURCE, ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import SOURCE, ConversionOptions, FetchedResponse, Redirect
 from webdata_nb.page.content.quality import is_empty_without_javascript
 from webdata_nb.page.errors import FetchError, PageError, ScrapeError
 from webdata_nb.page.extract.evidence.evidence import EVIDENCE
@@ -35,8 +35,9 @@ from webdata_nb.service.errors import HostPaused
 from webdata_nb.service.observability.logs import EventThrottle
 from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
-from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
+from webdata_nb.service.web.fetch import FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
+from webdata_nb.service.web.request import retry_after_s
 
 # Decides which formats a page needs, and whether a browser.
 
@@ -135,7 +136,7 @@ class PageScraper(Protocol):
     """Extracts the data of fetched pages, in this process or in a pool of workers."""
 
     async def scrape(
-        self, source: PageSource, options: ConversionOptions, *, outlinks: bool = True
+        self, source: FetchedResponse, options: ConversionOptions, *, outlinks: bool = True
     ) -> Scraped:
         """Return the page's data; raises `ScrapeError`."""
 
@@ -194,12 +195,12 @@ class PageVisit:
     rendered: bool = False
     hops: int = 0
     not_modified: bool = False
-    redirects: tuple[tuple[str, int], ...] = ()
+    redirects: tuple[Redirect, ...] = ()
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     claimed_hash: str | None = None
     fetch_s: float = 0.0
     rights: Mapping[str, Any] | None = None
-    source: PageSource | None = field(default=None, repr=False)
+    source: FetchedResponse | None = field(default=None, repr=False)
     screenshot: bytes | None = field(default=None, repr=False)
     page_height: int | None = None
 
@@ -248,49 +249,38 @@ class PagePipeline:
             at, elapsed_s = datetime.now(UTC), deadline.elapsed_s
             hops = error.hops if isinstance(error, FetchError) else 0
             return PageVisit(request.url, request.url, None, elapsed_s, at, error=error, hops=hops)
-        at = fetched.captured_at or datetime.now(UTC)
         if fetched.stopped is not None or fetched.refused is not None:
-            return _visit(request, fetched, deadline, at, stopped=fetched.stopped)
+            return _visit(request, fetched, deadline, stopped=fetched.stopped)
         if _is_not_modified(request, fetched):
-            return _visit(request, fetched, deadline, at, not_modified=True)
+            return _visit(request, fetched, deadline, not_modified=True)
         if (failure := _reply_failure(request, fetched.status)) is not None:
-            return _visit(request, fetched, deadline, at, error=failure)
+            return _visit(request, fetched, deadline, error=failure)
         try:
-            return await self._rendered(request, options, fetched, at, deadline)
+            return await self._rendered(request, options, fetched, deadline)
         except PageError as error:
-            return _visit(request, fetched, deadline, at, error=error)
+            return _visit(request, fetched, deadline, error=error)
 
     async def _rendered(
         self,
         request: FetchRequest,
         options: RenderOptions,
         fetched: FetchedResponse,
-        at: datetime,
         deadline: PageDeadline,
     ) -> PageVisit:
         """Return the page as rendered by the browser, or as fetched where that is not needed."""
-        source = _source(fetched, at)
         rendered = await self._render(request, options, fetched, deadline)
         if rendered is None:
-            return _visit(request, fetched, deadline, at, source=source)
+            return _visit(request, fetched, deadline, source=fetched)
         # Of a document that is not HTML, only the screenshot is of use.
         if _is_html(fetched):
-            headers = source.headers
             if rendered.final_url != fetched.final_url:
-                headers = rendered.headers
-                fetched = replace(fetched, final_url=rendered.final_url)
+                fetched = replace(fetched, final_url=rendered.final_url, headers=rendered.headers)
                 stopped = await _hop_refusal(request, rendered.final_url, deadline)
                 if stopped is not None:
-                    return _visit(request, fetched, deadline, at, stopped=stopped)
+                    return _visit(request, fetched, deadline, stopped=stopped)
             # The document after its scripts ran, in UTF-8 whatever the server's headers say.
-            source = replace(
-                source,
-                final_url=fetched.final_url,
-                body=rendered.html,
-                content_type=rendered.content_type,
-                headers=headers,
-            )
-        visit = _visit(request, fetched, deadline, at, source=source)
+            fetched = replace(fetched, body=rendered.html, content_type=rendered.content_type)
+        visit = _visit(request, fetched, deadline, source=fetched)
         return replace(
             visit,
             rendered=True,
@@ -327,24 +317,22 @@ class PagePipeline:
 
     async def read_sitemap(self, fetched: FetchedResponse) -> ParsedSitemap:
         """Return the URLs of a sitemap, or its problem."""
-        source = _source(fetched, datetime.now(UTC))
         options = ConversionOptions(formats=(SITEMAP_FORMAT,), facts=frozenset())
         try:
-            scraped = await self._scraper.scrape(source, options, outlinks=False)
+            scraped = await self._scraper.scrape(fetched, options, outlinks=False)
         except ScrapeError as error:
             return ParsedSitemap(problem=str(error))
         return msgspec.convert(scraped.formats[SITEMAP_FORMAT], ParsedSitemap)
 
     async def read_llms_txt(self, fetched: FetchedResponse) -> ParsedSitemap:
         """Return the links of an llms.txt, or its problem."""
-        source = _source(fetched, datetime.now(UTC))
         options = ConversionOptions(formats=(), facts=frozenset({"metadata"}))
         try:
-            scraped = await self._scraper.scrape(source, options)
+            scraped = await self._scraper.scrape(fetched, options)
         except ScrapeError as error:
             return ParsedSitemap(problem=str(error))
         if scraped.metadata["rung"] not in {"markdown", "text"}:
-            return ParsedSitemap(problem=f"it is no Markdown ({source.content_type or 'no type'})")
+            return ParsedSitemap(problem=f"it is no Markdown ({fetched.content_type or 'no type'})")
         return ParsedSitemap(tuple(link.url for link in scraped.outlinks))
 
     async def _as_device(
@@ -405,7 +393,7 @@ class PagePipeline:
             if isinstance(failure, HostPaused) and refused is not None:
                 return refused  # what the site said counts, not that nothing more was sent to it
             refused = fetched
-            after = None if fetched is None else fetched.retry_after_s
+            after = None if fetched is None else retry_after_s(fetched)
             wait = retry_delay_s(
                 attempt,
                 status=None if fetched is None else fetched.status,
@@ -481,23 +469,6 @@ def _is_not_modified(request: FetchRequest, fetched: FetchedResponse) -> bool:
     )
 
 
-def _source(fetched: FetchedResponse, at: datetime) -> PageSource:
-    return PageSource(
-        url=fetched.url,
-        final_url=fetched.final_url,
-        status=fetched.status,
-        content_type=fetched.header("content-type"),
-        body=fetched.body,
-        redirects=_redirects(fetched),
-        fetched_at=at,
-        headers=fetched.headers,
-    )
-
-
-def _redirects(fetched: FetchedResponse) -> tuple[tuple[str, int], ...]:
-    return tuple((hop.url, hop.status) for hop in fetched.redirects)
-
-
 def _base64(data: bytes) -> Steps[str]:
     """Encode a screenshot, which may have tens of megabytes."""
     pieces = []
@@ -528,26 +499,25 @@ def _visit(
     request: FetchRequest,
     fetched: FetchedResponse,
     deadline: PageDeadline,
-    at: datetime,
     *,
     error: PageError | None = None,
     stopped: str | None = None,
     not_modified: bool = False,
-    source: PageSource | None = None,
+    source: FetchedResponse | None = None,
 ) -> PageVisit:
     return PageVisit(
         request.url,
         fetched.final_url,
         fetched.status,
         deadline.elapsed_s,
-        at,
+        fetched.fetched_at,
         error=error,
         stopped=stopped,
         refused=fetched.refused,
         # The hop at which a fetch was stopped was not requested.
         hops=len(fetched.redirects) - (fetched.stopped is not None),
         not_modified=not_modified,
-        redirects=_redirects(fetched),
+        redirects=fetched.redirects,
         source=source,
     )
 
@@ -578,7 +548,7 @@ async def find_evidence(
     """
     at = url or _NO_URL
     body = page.encode("utf-8", "replace")
-    source = PageSource(at, at, 200, "text/html; charset=utf-8", body, (), datetime.now(UTC))
+    source = FetchedResponse(at, at, 200, "text/html; charset=utf-8", body, (), datetime.now(UTC))
     options = ConversionOptions(
         formats=(EVIDENCE,), facts=frozenset(), extracted=orjson.dumps(data).decode()
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.scrape.page import scrape
 
 OPTIONS = ConversionOptions(formats=(), facts=frozenset({"audit"}))
@@ -15,7 +15,9 @@ def audit_of(
     body: str, *, url: str = "https://a.test/", content_type: str = "text/html"
 ) -> dict[str, Any]:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    return scrape(PageSource(url, url, 200, content_type, body.encode(), (), at), OPTIONS).audit
+    return scrape(
+        FetchedResponse(url, url, 200, content_type, body.encode(), (), at), OPTIONS
+    ).audit
 
 
 def test_xml_lang_counts_only_in_xhtml() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.page.pages import WHOLE_PAGE, page_source, scrape_page
-from webdata_nb.page.scrape.page import PageSource, scrape
+from webdata_nb.page.content.page_source import Redirect
+from webdata_nb.page.scrape.page import FetchedResponse, scrape
 
 
 def read_metadata(head: str, body: str = "<p>x", **more: Any) -> dict[str, Any]:
@@ -167,13 +168,13 @@ def test_steps_before_publication_are_not_its_date(text: str, published: str) ->
 
 
 def test_redirects_and_content_type_are_reported() -> None:
-    source = PageSource(
+    source = FetchedResponse(
         "http://site.test/old",
         "http://site.test/new",
         203,
         None,
         b"<p>x",
-        (("http://site.test/old", 301),),
+        (Redirect("http://site.test/old", 301),),
         datetime(2026, 1, 1, tzinfo=UTC),
     )
     found = scrape(source, WHOLE_PAGE).metadata

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from webdata_nb.contract.choices import Purpose
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.content.parsed_page import (
     MAX_DECLARATIONS,
     MAX_LICENSE_LINKS,
@@ -25,7 +25,7 @@ NOAI: Final = "<meta name=robots content=noai>"
 
 def declarations_of(body: str) -> tuple[PageDeclaration, ...]:
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    page = PageSource(URL, URL, 200, "text/html", body.encode(), (), at)
+    page = FetchedResponse(URL, URL, 200, "text/html", body.encode(), (), at)
     return scrape(page, OPTIONS).declarations
 
 

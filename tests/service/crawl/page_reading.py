@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.crawl.frontier import anchor_grades
@@ -20,7 +20,7 @@ def read_page(url: str, html: str | None) -> CrawlResult:
     """Return the result of a page; None is a missing page."""
     if html is None:
         return CrawlResult("failed", url, reason="http_404")
-    source = PageSource(url, url, 200, "text/html; charset=utf-8", html.encode(), (), _AT)
+    source = FetchedResponse(url, url, 200, "text/html; charset=utf-8", html.encode(), (), _AT)
     return scraped_result(url, scrape(source, _OPTIONS))
 
 

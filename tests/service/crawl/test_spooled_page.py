@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from webdata_nb.page.content.page_source import PageSource
+from webdata_nb.page.content.page_source import FetchedResponse
 from webdata_nb.service.crawl.page_fetcher import decode_page, encode_page, with_body_on_disk
 from webdata_nb.service.pages import PageVisit
 from webdata_nb.service.store.records import SpoolLocation
 
 words = some.text(some.characters(exclude_categories=["Cs"]), max_size=20)
 sources = some.builds(
-    PageSource,
+    FetchedResponse,
     url=words,
     final_url=words,
     status=some.integers(200, 399),
@@ -31,11 +31,11 @@ sources = some.builds(
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def visit_of(source: PageSource, screenshot: bytes | None = None) -> PageVisit:
+def visit_of(source: FetchedResponse, screenshot: bytes | None = None) -> PageVisit:
     return PageVisit("http://x/", "http://x/", 200, 0.1, AT, source=source, screenshot=screenshot)
 
 
-PAGE = visit_of(PageSource("http://x/", "http://x/", 200, None, b"<p>", (), AT))
+PAGE = visit_of(FetchedResponse("http://x/", "http://x/", 200, None, b"<p>", (), AT))
 
 
 @given(
@@ -58,7 +58,7 @@ def test_spooled_page_round_trip(page: PageVisit) -> None:
 @given(sources, some.binary(max_size=30), some.none() | some.binary(max_size=30))
 def test_body_is_read_from_spool_file(
     tmp_path_factory: pytest.TempPathFactory,
-    source: PageSource,
+    source: FetchedResponse,
     before: bytes,
     picture: bytes | None,
 ) -> None:
@@ -72,7 +72,7 @@ def test_body_is_read_from_spool_file(
 
 
 @given(sources)
-def test_set_cookie_headers_are_not_spooled(source: PageSource) -> None:
+def test_set_cookie_headers_are_not_spooled(source: FetchedResponse) -> None:
     source_with_cookie = replace(source, headers=(("Set-Cookie", "session=secret"), ("etag", "1")))
     record = b"".join(encode_page(visit_of(source_with_cookie)))
     assert b"secret" not in record

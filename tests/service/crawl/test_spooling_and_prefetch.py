@@ -17,7 +17,7 @@ from tests.site.document import document
 from tests.site.server import Site
 from tests.stores.jobs import ALICE, new_job
 from webdata_nb.contract.requests import ExtendedCrawlRequest
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.crawl import engine as crawl
@@ -43,7 +43,7 @@ class BlockingScraper:
         """Need no workers."""
 
     async def scrape(
-        self, source: PageSource, options: ConversionOptions, *, outlinks: bool = True
+        self, source: FetchedResponse, options: ConversionOptions, *, outlinks: bool = True
     ) -> Scraped:
         if not source.url.endswith("/"):
             self.bodies += len(source.body)

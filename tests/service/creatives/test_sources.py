@@ -15,6 +15,7 @@ from aiohttp import web
 from tests.service.creatives.stubs import TOKEN, GoogleStub, MetaStub, google_id, meta_error
 from tests.site.server import Site
 from webdata_nb.contract.local import Creatives, SourceName
+from webdata_nb.page.content.page_source import FetchedResponse
 from webdata_nb.page.errors import BadInput
 from webdata_nb.service.creatives import google, sample, source
 from webdata_nb.service.creatives.google import urls_in
@@ -39,7 +40,6 @@ from webdata_nb.service.errors import (
 )
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.request import FetchedResponse
 from webdata_nb.service.web.throttle import HostThrottle
 
 

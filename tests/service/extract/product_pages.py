@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.extract.structured import (
     Extraction,
     extract_from_formats,
@@ -33,7 +33,7 @@ PRODUCT = {
 def extract_page(html: str, fields: Mapping[str, Any] = PRODUCT, *, url: str = URL) -> Extraction:
     """Extract fields from a page, as a job does."""
     schema = json.dumps(extract_request(dict(fields))["schema"])
-    source = PageSource(
+    source = FetchedResponse(
         url, url, 200, "text/html; charset=utf-8", html.encode(), (), datetime.now(UTC)
     )
     options = ConversionOptions(formats=source_formats(schema))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.quality.truth_pages import microdata, rdfa
 from tests.service.extract.declared_pages import declared_page
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.extract.evidence.evidence import find_evidence
 from webdata_nb.page.extract.structured import Extraction, extract_structured
 from webdata_nb.page.scrape.page import scrape
@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 def read(html: str, schema: Row) -> Extraction:
     url = "https://site.example/page"
-    source = PageSource(url, url, 200, "text/html", html.encode(), (), datetime.now(UTC))
+    source = FetchedResponse(url, url, 200, "text/html", html.encode(), (), datetime.now(UTC))
     options = ConversionOptions(formats=("structured_data", "tables"))
     made = scrape(source, options, outlinks=False)
     return extract_structured(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.extract.structured import Extraction, extract_structured
 from webdata_nb.page.scrape.page import scrape
 
@@ -35,7 +35,7 @@ RDFA = """<!doctype html><html lang="en"><title>Mug</title>
 
 def extracted(html: str) -> Extraction:
     url = "https://shop.example/mugs/blue"
-    source = PageSource(url, url, 200, "text/html", html.encode(), (), datetime.now(UTC))
+    source = FetchedResponse(url, url, 200, "text/html", html.encode(), (), datetime.now(UTC))
     made = scrape(source, ConversionOptions(formats=("structured_data",)), outlinks=False)
     structured = made.formats["structured_data"]
     return extract_structured(structured, schema=SCHEMA, metadata=made.metadata)

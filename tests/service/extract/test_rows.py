@@ -17,7 +17,7 @@ from tests.service.extract.stub_model import KEY, StubModel
 from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.extract.structured import (
     EXTRACTION,
     Extraction,
@@ -52,7 +52,7 @@ def read(html: str, schema: Schema) -> Extraction:
 
 def formats_of(html: str) -> dict[str, Any]:
     url = "https://rows.example/"
-    source = PageSource(url, url, 200, "text/html", html.encode(), (), datetime.now(UTC))
+    source = FetchedResponse(url, url, 200, "text/html", html.encode(), (), datetime.now(UTC))
     options = ConversionOptions(formats=("structured_data", "tables", "markdown"))
     return scrape(source, options, outlinks=False).formats
 

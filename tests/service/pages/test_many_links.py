@@ -8,7 +8,7 @@ import pytest
 
 from tests.service.conftest import Api
 from tests.site.server import Site
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.scrape.page import MAX_OUTLINKS, scrape
 
 
@@ -21,7 +21,7 @@ def page_with_links(count: int) -> str:
 def test_excess_links_are_counted(over: int) -> None:
     body = page_with_links(MAX_OUTLINKS + over).encode()
     url = "http://a.test/"
-    source = PageSource(url, url, 200, "text/html", body, (), datetime.now(UTC))
+    source = FetchedResponse(url, url, 200, "text/html", body, (), datetime.now(UTC))
     scraped = scrape(source, ConversionOptions(formats=("links",)))
     assert [each.url for each in scraped.outlinks] == [f"{url}{n}" for n in range(MAX_OUTLINKS)]
     assert scraped.metadata.get("links_omitted") == (over or None)

@@ -17,6 +17,7 @@ from tests.service.signing.verifier import NotVerified, Verified, Verifier, memb
 from tests.service.web.test_tls import CERTIFICATES, presenting
 from tests.service.web.test_upstream_proxy import TunnelProxy
 from tests.service.web.wire import ReceivedRequest, WireServer, page, then_reset
+from webdata_nb.page.content.page_source import FetchedResponse
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.signing.request_signer import (
     SIGNATURE_HEADERS,
@@ -25,7 +26,7 @@ from webdata_nb.service.signing.request_signer import (
     SigningKeyFile,
 )
 from webdata_nb.service.web.egress_policy import EgressPolicy
-from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
+from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.throttle import HostThrottle
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.service.web.wire import WireServer
+from webdata_nb.page.content.page_source import Redirect
 from webdata_nb.page.declared_refresh import parse_refresh, refresh_target
-from webdata_nb.service.web.fetch import Fetcher, FetchRequest, Redirect
+from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 
 PAGE = "http://site.test/dir/page"
 

@@ -3,14 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tests.service.web.wire import WireServer, page
+from webdata_nb.page.content.page_source import FetchedResponse, Redirect
 from webdata_nb.page.errors import FetchError
-from webdata_nb.service.web.fetch import (
-    FetchedResponse,
-    Fetcher,
-    FetchLimits,
-    FetchRequest,
-    Redirect,
-)
+from webdata_nb.service.web.fetch import Fetcher, FetchLimits, FetchRequest
 
 SECRETS = {"x-token", "authorization", "cookie"}
 

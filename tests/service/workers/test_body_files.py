@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse, FileSlice
 from webdata_nb.service.workers.pool import MAX_PIPE_BODY_BYTES, WRITE_BYTES, PagePool, body_in_file
 
-SMALL = PageSource(
+SMALL = FetchedResponse(
     "http://a.test/", "http://a.test/", 200, "text/html", b"x", (), datetime.now(UTC)
 )
 LARGE = replace(SMALL, body=b"<title>Long</title>" + b"<p>word</p>" * (WRITE_BYTES // 8))

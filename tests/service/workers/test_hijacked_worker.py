@@ -16,7 +16,7 @@ import pytest
 from tests.processes import arguments_of
 from tests.service.workers.test_pool import FULL_PAGE, html, workers
 from tests.wire.waiting import until
-from webdata_nb.page.content.page_source import PageSource
+from webdata_nb.page.content.page_source import FetchedResponse
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.service.creatives.enrich import OcrPool
 from webdata_nb.service.runtime.event_loop import run_cooperatively
@@ -45,7 +45,7 @@ def hijacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_MODULE", "tests.service.workers.hijacked_worker")
 
 
-def at(path: str, title: str = "Title") -> PageSource:
+def at(path: str, title: str = "Title") -> FetchedResponse:
     return replace(html(title), url=f"http://x.test{path}")
 
 

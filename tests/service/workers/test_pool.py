@@ -20,7 +20,7 @@ import pytest
 
 from tests.processes import arguments_of
 from tests.wire.waiting import until
-from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse, FileSlice
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.extract import structured
 from webdata_nb.page.extract.structured import EXTRACTION, Extraction
@@ -34,9 +34,9 @@ FULL_PAGE = ConversionOptions(only_main_content=False)
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
-def source(body: bytes, content_type: str = "text/html; charset=utf-8") -> PageSource:
+def source(body: bytes, content_type: str = "text/html; charset=utf-8") -> FetchedResponse:
     url = "http://x.test/"
-    return PageSource(url, url, 200, content_type, body, (), datetime(2026, 1, 1, tzinfo=UTC))
+    return FetchedResponse(url, url, 200, content_type, body, (), datetime(2026, 1, 1, tzinfo=UTC))
 
 
 # What a worker loads at its start: a parser that one page brings down, with its process.
@@ -57,7 +57,7 @@ page.scrape = scrape
 """
 
 
-def html(title: str, size: int = 0) -> PageSource:
+def html(title: str, size: int = 0) -> FetchedResponse:
     words = b"<p>some <b>words</b> here</p>" * (size // 28)
     return source(b"<title>%s</title><body><h1>%s</h1>" % (title.encode(), title.encode()) + words)
 
@@ -81,7 +81,7 @@ async def test_a_page_that_lies_in_a_file_is_read_there_or_fails_alone(tmp_path:
     whole, path = html("Kept"), tmp_path / "0"
     path.write_bytes(b"head" + whole.body + b"tail")
 
-    def source_of_size(size: int) -> PageSource:
+    def source_of_size(size: int) -> FetchedResponse:
         return replace(whole, body=b"", body_slice=FileSlice(str(path), len(b"head"), size))
 
     async with PagePool(1) as pages:
@@ -212,7 +212,7 @@ async def test_a_page_over_its_memory_fails_alone() -> None:
         assert scraped.title == "Other"  # type: ignore[union-attr]
 
 
-def pdf_with(content: bytes, filters: int = 1) -> PageSource:
+def pdf_with(content: bytes, filters: int = 1) -> FetchedResponse:
     """Return a PDF document of one page with this content, compressed so many times."""
     for _ in range(filters):
         content = zlib.compress(content, 9)

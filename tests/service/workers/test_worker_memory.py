@@ -15,13 +15,13 @@ import gc, io, sys
 from datetime import UTC, datetime
 from pathlib import Path
 from webdata_nb.service.workers import worker
-from webdata_nb.page.content.page_source import PageSource, ConversionOptions
+from webdata_nb.page.content.page_source import FetchedResponse, ConversionOptions
 from webdata_nb.service.workers.messages import encode_job
 from tests.page.documents.office_files import paragraph, run, word_file
 
 def job(body, formats=("markdown", "html", "links", "headings", "structured_data"), main=True):
     url = "http://x.test/"
-    page = PageSource(url, url, 200, None, body, (), datetime.now(UTC))
+    page = FetchedResponse(url, url, 200, None, body, (), datetime.now(UTC))
     return encode_job((page, ConversionOptions(formats=formats, only_main_content=main), True))
 
 def serve(jobs):

@@ -20,7 +20,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageSource
+from webdata_nb.page.content.page_source import (
+    ConversionOptions,
+    FetchedResponse,
+    FileSlice,
+    Redirect,
+)
 from webdata_nb.page.content.parsed_page import MAX_DECLARATIONS, MAX_RSL_CHARACTERS
 from webdata_nb.page.content.structured_data import MAX_DEPTH
 from webdata_nb.page.extract.evidence.evidence import EVIDENCE
@@ -50,10 +55,12 @@ BODY = """<html lang=en><title>Tïtle</title><link rel=canonical href="/c">
 <script type="application/ld+json">{"@type": "Thing", "deep": [[1, 2.5, null, true]]}</script>"""
 
 
-def source(body: str = BODY) -> PageSource:
+def source(body: str = BODY) -> FetchedResponse:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     headers = (("X-Thing", "a"), ("X-Thing", "b"))
-    return PageSource(URL, URL, 200, "text/html", body.encode(), ((URL, 301),), at, headers)
+    return FetchedResponse(
+        URL, URL, 200, "text/html", body.encode(), (Redirect(URL, 301),), at, headers
+    )
 
 
 def split_message(message: bytes) -> tuple[bytes, bytes]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from webdata_nb.page.content.links import AnchorTable, Outlink
-    from webdata_nb.page.content.page_source import PageSource
+    from webdata_nb.page.content.page_source import FetchedResponse
     from webdata_nb.page.content.parsed_page import PageHead, ParsedPage
     from webdata_nb.page.content.parser import Element
     from webdata_nb.page.content.structured_data import JsonLd
@@ -67,7 +67,7 @@ def build_metadata(page: ParsedPage, *, visible_dates: bool) -> dict[str, Any]:
     }
 
 
-def transfer_metadata(source: PageSource) -> dict[str, Any]:
+def transfer_metadata(source: FetchedResponse) -> dict[str, Any]:
     """Return how a page was fetched.
 
     Returns
@@ -90,11 +90,11 @@ def page_title(head: PageHead) -> str | None:
     return _truncate(head.title or head.meta(*_TITLE) or head.heading)
 
 
-def declared_language(head: PageHead, source: PageSource) -> str | None:
+def declared_language(head: PageHead, source: FetchedResponse) -> str | None:
     """Return the declared language as a BCP 47 tag."""
     declared = head.language or head.meta(*_LANGUAGE)
     if declared is None:
-        declared = next(iter(source.header("content-language")), "")
+        declared = source.header("content-language") or ""
     return declared.split(",")[0].strip().replace("_", "-")[:35] or None
 
 
@@ -165,7 +165,7 @@ def audit_facts(
         "titles": list(islice(titles, MAX_DECLARED)),
         "h1s": [_cut(_heading_text(each)) for each in islice(headings, MAX_DECLARED)],
         **_metas(page),
-        "x_robots": [_cut(value) for value in page.source.header("x-robots-tag")],
+        "x_robots": [_cut(value) for value in page.source.header_values("x-robots-tag")],
         **_head_links(page),
         "images": len(images),
         "images_without_alt": len(bare),

@@ -1,11 +1,11 @@
-"""A fetched page and its conversion options: the input of a page worker."""
+"""A fetched response and its conversion options: the input of a page worker."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from webdata_nb.page.content.parser import check_selector
 from webdata_nb.page.errors import BadInput, ScrapeError
@@ -45,30 +45,45 @@ class FileSlice:
         return content
 
 
+class Redirect(NamedTuple):
+    """A URL that redirected, and the status of its response."""
+
+    url: str
+    status: int
+
+
 @dataclass(frozen=True, slots=True)
-class PageSource:
-    """A fetched page.
+class FetchedResponse:
+    """A response of any status, as fetched and as a page is read from it.
 
     Attributes
     ----------
     url
-        The requested URL.
+        The canonical form of the requested URL.
     final_url
-        The URL after redirects, the base of relative links.
+        The URL after all redirects, the base of relative links. If `stopped` is set, the URL that
+        was not requested.
     status
-        The HTTP status of the response.
+        The HTTP status of the last response.
     content_type
-        The ``Content-Type`` header as received, None without one.
+        Its ``Content-Type`` header, None without one; the type of the document after scripts ran,
+        whatever the header says, if a browser rendered it.
     body
-        The decoded body; empty while it is in `body_slice`.
+        Its body without content codings; empty while it is in `body_slice`.
     redirects
-        The URL and status of each redirect response.
+        The hops before `final_url`, starting with `url`.
     fetched_at
-        When the response arrived, in UTC.
+        When the response arrived, or when an archive captured it, in UTC.
     headers
-        Other response headers, in the order received.
+        Its headers in their order, names in lower case.
     body_slice
         The part of a file that holds the body, when it is not in memory.
+    wire_bytes
+        The length of the body as sent.
+    stopped
+        Why a redirect was not followed; the body is empty then.
+    refused
+        Why the body was not read, by the headers.
     """
 
     url: str
@@ -76,33 +91,30 @@ class PageSource:
     status: int
     content_type: str | None
     body: bytes
-    redirects: tuple[tuple[str, int], ...]
+    redirects: tuple[Redirect, ...]
     fetched_at: datetime
     headers: tuple[tuple[str, str], ...] = ()
     body_slice: FileSlice | None = None
+    wire_bytes: int = 0
+    stopped: str | None = None
+    refused: str | None = None
 
-    def load_body(self) -> PageSource:
+    def load_body(self) -> FetchedResponse:
         """Return the page with its body in memory."""
         if self.body_slice is None:
             return self
         return replace(self, body=self.body_slice.read(), body_slice=None)
 
-    def with_body_in(self, body_slice: FileSlice | None) -> PageSource:
+    def with_body_in(self, body_slice: FileSlice | None) -> FetchedResponse:
         """Return the page with its body in a file, or elsewhere, instead of memory."""
-        return PageSource(
-            self.url,
-            self.final_url,
-            self.status,
-            self.content_type,
-            b"",
-            self.redirects,
-            self.fetched_at,
-            self.headers,
-            body_slice,
-        )
+        return replace(self, body=b"", body_slice=body_slice)
 
-    def header(self, name: str) -> list[str]:
-        """Return the values of one header; names are case-insensitive."""
+    def header(self, name: str) -> str | None:
+        """Return the first header of a name, ignoring case; None without one."""
+        return next(iter(self.header_values(name)), None)
+
+    def header_values(self, name: str) -> list[str]:
+        """Return the values of all headers of a name, ignoring case."""
         lower_name = name.lower()
         return [value for key, value in self.headers if key.lower() == lower_name]
 

@@ -48,7 +48,7 @@ from webdata_nb.page.urls import parse_link_header
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from webdata_nb.page.content.page_source import PageSource
+    from webdata_nb.page.content.page_source import FetchedResponse
     from webdata_nb.page.content.parser import Document, Node
 
 
@@ -96,14 +96,16 @@ class PageHead:
         return None
 
 
-def read_head(elements_by_tag: dict[str, list[Element]], source: PageSource) -> PageHead:
+def read_head(elements_by_tag: dict[str, list[Element]], source: FetchedResponse) -> PageHead:
     """Collect the declarations of a page."""
     head = PageHead()
     for tag, read_element in _READERS.items():
         for element in elements_by_tag.get(tag, ()):
             read_element(head, element)
     if head.canonical is None:
-        links = (link for value in source.header("link") for link in parse_link_header(value))
+        links = (
+            link for value in source.header_values("link") for link in parse_link_header(value)
+        )
         targets = (link.target for link in links if "canonical" in link.relations)
         head.canonical = next(targets, None)
     if head.title is None:
@@ -164,14 +166,14 @@ def canonical_url(head: PageHead, link_resolver: LinkResolver) -> str | None:
     return link_resolver[head.canonical.partition("#")[0]] if head.canonical else None
 
 
-def robots_directives(head: PageHead, source: PageSource) -> frozenset[str]:
+def robots_directives(head: PageHead, source: FetchedResponse) -> frozenset[str]:
     """Return the robots directives noindex, nofollow and none of a page.
 
     They come from ``meta name=robots`` and ``X-Robots-Tag``, without those for one named crawler.
     ``none`` adds noindex and nofollow.
     """
     directives = set(
-        _parse_directives([*head.metas.get("robots", ()), *source.header("x-robots-tag")])
+        _parse_directives([*head.metas.get("robots", ()), *source.header_values("x-robots-tag")])
     )
     return frozenset(directives | {"noindex", "nofollow"} if "none" in directives else directives)
 
@@ -279,7 +281,7 @@ class ParsedPage:
         Resolves URLs against the base of the page.
     """
 
-    source: PageSource
+    source: FetchedResponse
     charset: str | None
     document: Document
     elements_by_tag: dict[str, list[Element]]
@@ -293,14 +295,14 @@ class ParsedPage:
         return hashlib.sha256(self.source.body).hexdigest()[:32]
 
 
-def parse_page(source: PageSource) -> ParsedPage:
+def parse_page(source: FetchedResponse) -> ParsedPage:
     """Decode and parse one HTML page."""
     charset = sniff_charset(source.body, source.content_type)
     xhtml = _is_xhtml(source.body, source.content_type)
     return _parsed_page(source, parse(decode_text(source.body, charset), xhtml=xhtml), charset)
 
 
-def parse_converted_page(source: PageSource, html: str, charset: str | None) -> ParsedPage:
+def parse_converted_page(source: FetchedResponse, html: str, charset: str | None) -> ParsedPage:
     """Parse a document that was converted to HTML.
 
     Parameters
@@ -315,7 +317,7 @@ def parse_converted_page(source: PageSource, html: str, charset: str | None) -> 
     return _parsed_page(source, parse(html), charset)
 
 
-def _parsed_page(source: PageSource, document: Document, charset: str | None) -> ParsedPage:
+def _parsed_page(source: FetchedResponse, document: Document, charset: str | None) -> ParsedPage:
     elements_by_tag = group_by_tag(document, INDEXED)
     changes = (
         "template" in elements_by_tag and flatten_shadow_roots(document),

@@ -17,7 +17,7 @@ from webdata_nb.page.errors import ScrapeError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from webdata_nb.page.content.page_source import PageSource
+    from webdata_nb.page.content.page_source import FetchedResponse
 
 
 __all__ = ["ConvertedDocument", "DocumentType", "detect_document_type", "parse_document"]
@@ -45,7 +45,7 @@ _BINARY_CONVERTERS: Final[dict[DocumentType, str]] = {
 
 
 def parse_document(
-    source: PageSource, document_type: DocumentType
+    source: FetchedResponse, document_type: DocumentType
 ) -> tuple[ParsedPage, ConvertedDocument]:
     """Convert a document to HTML and parse it.
 
@@ -180,7 +180,7 @@ _BINARY = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
-def detect_document_type(source: PageSource) -> DocumentType:
+def detect_document_type(source: FetchedResponse) -> DocumentType:
     """Detect a document type: by the signature of the body, else by the Content-Type.
 
     Only a type that says nothing leaves the decision to the path and the first bytes.

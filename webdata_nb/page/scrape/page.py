@@ -33,7 +33,7 @@ from webdata_nb.page.content.metadata import (
     declared_language,
     page_title,
 )
-from webdata_nb.page.content.page_source import SOURCE, ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import SOURCE, ConversionOptions, FetchedResponse
 from webdata_nb.page.content.parsed_page import (
     canonical_url,
     find_declarations,
@@ -191,7 +191,7 @@ _FOOTNOTE: Final = re.compile(r"(?<!\\)\[\^[^\]\s]{1,100}\]")
 
 def html_tables(text: str, url: str) -> list[TableTexts]:
     """Return the tables of a page's HTML text, as it shows them without scripts."""
-    source = PageSource(url, url, HTTPStatus.OK, None, b"", (), datetime.now(UTC))
+    source = FetchedResponse(url, url, HTTPStatus.OK, None, b"", (), datetime.now(UTC))
     page = parse_converted_page(source, text, None)
     content = find_content(page, page.document, ConversionOptions(), main=False)
     return [table_texts(table) for _, table in find_tables(content.element)]
@@ -407,10 +407,12 @@ CONTENT_FORMATS: dict[str, Callable[[ParsedPage, PageContent], Any]] = {
 MAX_OUTLINKS = 20_000
 """Maximum links of a page that a crawl receives, in document order; metadata counts the others."""
 
-__all__ = ["ConversionOptions", "Outlink", "PageSource", "Scraped", "scrape"]
+__all__ = ["ConversionOptions", "FetchedResponse", "Outlink", "Scraped", "scrape"]
 
 
-def scrape(source: PageSource, options: ConversionOptions, *, outlinks: bool = True) -> Scraped:
+def scrape(
+    source: FetchedResponse, options: ConversionOptions, *, outlinks: bool = True
+) -> Scraped:
     """Convert one fetched page.
 
     Parameters
@@ -442,7 +444,7 @@ def scrape(source: PageSource, options: ConversionOptions, *, outlinks: bool = T
     return scraped.encoded() if options.encoded else scraped
 
 
-def _scrape_sitemap(source: PageSource) -> Scraped:
+def _scrape_sitemap(source: FetchedResponse) -> Scraped:
     """Return the entries of a sitemap as the only format."""
     listing = asdict(parse_sitemap(source.body))
     return Scraped(None, {SITEMAP_FORMAT: listing}, {}, {}, (), None, frozenset(), "", "")
@@ -491,7 +493,7 @@ def _scrape_html(
 
 
 def _scrape_document(
-    source: PageSource, options: ConversionOptions, kind: DocumentType, *, outlinks: bool
+    source: FetchedResponse, options: ConversionOptions, kind: DocumentType, *, outlinks: bool
 ) -> Scraped:
     """Convert a document to HTML and scrape that; Markdown and plain text keep their own text."""
     page, document = parse_document(source, kind)

@@ -13,7 +13,6 @@ import asyncio
 import os
 import stat
 import struct
-import time
 import zipfile
 import zlib
 from array import array
@@ -22,7 +21,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from http import HTTPStatus
 from io import BufferedReader, BytesIO, FileIO
@@ -37,6 +36,7 @@ from webdata_nb.contract.choices import CaptureMatch
 from webdata_nb.contract.outcomes import NOT_ARCHIVED
 from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.foreign_json import MalformedJson, decode_json
+from webdata_nb.page.content.page_source import FetchedResponse, Redirect
 from webdata_nb.page.declared_refresh import refresh_target
 from webdata_nb.page.errors import ApplicationError, FetchError
 from webdata_nb.page.urls import canonical_url, split_url, url_origin
@@ -73,7 +73,7 @@ from webdata_nb.service.runtime.work_threads import (
 )
 from webdata_nb.service.web.fetch import redirect_target
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
-from webdata_nb.service.web.request import FetchedResponse, FetchLimits, FetchRequest, Redirect
+from webdata_nb.service.web.request import FetchLimits, FetchRequest
 
 ZIP_MAGIC: Final = b"PK\x03\x04"
 # Of the package's directory, which is read into memory.
@@ -888,7 +888,7 @@ class ArchiveFetcher(ResponseSource):
         queued: bool = True,  # noqa: ARG002 - the site is not asked
     ) -> FetchedResponse:
         """Return the response of a URL, after its redirects; raises `FetchError`."""
-        limits, started_at = request.limits or FetchLimits(), time.perf_counter()
+        limits = request.limits or FetchLimits()
         requested = url = canonical_url(request.url)
         hops: list[Redirect] = []
         stopped: str | None = None
@@ -912,18 +912,17 @@ class ArchiveFetcher(ResponseSource):
         except FetchError as failure:
             failure.hops = len(hops)
             raise
-        elapsed_s = time.perf_counter() - started_at
         return FetchedResponse(
             url=requested,
             final_url=url,
             status=archived.status,
-            headers=archived.headers,
+            content_type=archived.header("content-type"),
             body=b"" if stopped else archived.body,
-            wire_bytes=archived.stored_bytes,
             redirects=tuple(hops),
-            elapsed_s=elapsed_s,
+            fetched_at=archived.captured_at or datetime.now(UTC),
+            headers=archived.headers,
+            wire_bytes=archived.stored_bytes,
             stopped=stopped,
-            captured_at=archived.captured_at,
         )
 
 

@@ -29,6 +29,7 @@ from webdata_nb.contract.archives import (
     warc_fields,
     warc_record,
 )
+from webdata_nb.page.content.page_source import FetchedResponse
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.runtime.work_threads import (
@@ -38,13 +39,7 @@ from webdata_nb.service.runtime.work_threads import (
     never_stop,
 )
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource
-from webdata_nb.service.web.request import (
-    FetchedResponse,
-    FetchLimits,
-    FetchRequest,
-    HttpExchange,
-    decode_header,
-)
+from webdata_nb.service.web.request import FetchLimits, FetchRequest, HttpExchange, decode_header
 from webdata_nb.service.web.response_reader import ContentDecoder, parse_content_codings
 
 GZIP_MAGIC: Final = b"\x1f\x8b\x08"

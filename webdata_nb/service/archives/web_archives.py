@@ -33,6 +33,7 @@ from webdata_nb.contract.replies import IndexOutcome
 from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.pacing.retry_policies import ARCHIVE_ATTEMPTS, MAX_RETRY_AFTER_S, parse_http_date
+from webdata_nb.page.content.page_source import FetchedResponse
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import canonical_url, host_and_port
 from webdata_nb.service.archives.warc import (
@@ -50,7 +51,7 @@ from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.web.egress_policy import is_local_host
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.polite_fetcher import TRANSIENT_KINDS
-from webdata_nb.service.web.request import FetchedResponse, FetchLimits, FetchRequest
+from webdata_nb.service.web.request import FetchLimits, FetchRequest, retry_after_s
 from webdata_nb.service.web.throttle import HostThrottle
 
 # Of a reply: some six for each of its lines, of which there are 15,000 at most.
@@ -363,7 +364,7 @@ class ArchiveClient:
                     await self.throttle.report_success(host)
                     return fetched
                 # Hold back further requests to an archive that asks to wait, or fails.
-                status, after_s = fetched.status, fetched.retry_after_s
+                status, after_s = fetched.status, retry_after_s(fetched)
                 is_overload = status in {
                     HTTPStatus.TOO_MANY_REQUESTS,
                     HTTPStatus.SERVICE_UNAVAILABLE,

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 import msgspec
 
 from webdata_nb.pacing.retry_policies import parse_retry_after
+from webdata_nb.page.content.page_source import FetchedResponse
 from webdata_nb.page.errors import BadInput, FetchError, ScrapeError
 from webdata_nb.page.urls import canonical_url, host_and_port, split_url, url_origin
 from webdata_nb.service.browser.chromium import (
@@ -48,7 +49,7 @@ from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.runtime.process import available_processors
 from webdata_nb.service.web.egress_policy import EgressPolicy
-from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchRequest
+from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.forward_proxy import (
     PROBE_URL,
     PROXY_REPLY_HEADER,

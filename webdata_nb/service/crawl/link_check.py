@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 from webdata_nb.contract.outcomes import LinkOutcome
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.contract.url_keys import canonical_key
+from webdata_nb.page.content.page_source import FetchedResponse
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import host_and_port, url_origin
 from webdata_nb.service.crawl.facets import UrlHashes
@@ -29,8 +30,9 @@ from webdata_nb.service.errors import request_failure_kind
 from webdata_nb.service.pages import http_error
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, UrlOutcome
-from webdata_nb.service.web.fetch import FetchedResponse, FetchRequest
+from webdata_nb.service.web.fetch import FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
+from webdata_nb.service.web.request import retry_after_s
 
 # Links that a crawl checks, and those of one host: a page may list any number of them.
 LINKS_PER_ROW: Final = 10
@@ -266,11 +268,10 @@ class LinkProbe:
     async def _result(self, url: str, reply: FetchedResponse | FetchError) -> LinkCheckResult:
         if isinstance(reply, FetchError):
             return _failed(url, request_failure_kind(reply), str(reply))
-        redirects = tuple((hop.url, hop.status) for hop in reply.redirects)
         if reply.stopped is not None:
             refusal = await self._refusal_behind(reply.final_url)
             unclear = LinkCheckResult("link_unchecked", reply.final_url, "robots")
-            return replace(refusal or unclear, redirects=redirects)
+            return replace(refusal or unclear, redirects=reply.redirects)
         outcome = outcome_of_status(reply.status)
         error = None if outcome == "link_ok" else http_error(reply.status)
         return LinkCheckResult(
@@ -279,7 +280,7 @@ class LinkProbe:
             "" if error is None else error.kind,
             "" if error is None else str(error),
             reply.status,
-            redirects,
+            reply.redirects,
         )
 
     # robots.txt
@@ -326,7 +327,7 @@ def _retry_delay_s(
         attempt,
         status=None if fetched is None else fetched.status,
         kind="" if failure is None else failure.kind,
-        retry_after_s=None if fetched is None else fetched.retry_after_s,
+        retry_after_s=None if fetched is None else retry_after_s(fetched),
         remaining_s=deadline.remaining_s,
     )
 

@@ -22,6 +22,7 @@ from webdata_nb.service.errors import request_failure_kind
 from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
+from webdata_nb.service.web.request import retry_after_s
 
 # RFC 9309, 2.5: parsers must read at least 500 KiB, and may stop there.
 MAX_PARSED_BYTES: Final = 500 * 1024
@@ -192,7 +193,7 @@ class RobotsCache:
         body = decode_text(fetched.body[:MAX_PARSED_BYTES], "UTF-8")
         return RobotsAttempt(
             RobotsReply(fetched.status, body, read_at=_now()),
-            retry_after_s=fetched.retry_after_s,
+            retry_after_s=retry_after_s(fetched),
             max_age_s=_max_age_s(fetched.header("cache-control") or ""),
         )
 

@@ -14,13 +14,15 @@ from msgspec import Struct
 
 from webdata_nb.contract import outcomes
 from webdata_nb.page import sitemap
+from webdata_nb.page.content.page_source import FetchedResponse
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.sitemap import ParsedSitemap
 from webdata_nb.page.urls import join_url, url_origin
 from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.store.records import UrlOutcome
-from webdata_nb.service.web.fetch import FetchedResponse, FetchLimits, FetchRequest
+from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
+from webdata_nb.service.web.request import retry_after_s
 
 # An index lists files, which may be indexes as well, so the bounds apply to all files together.
 MAX_FILES: Final = 50
@@ -186,7 +188,7 @@ async def fetch_file(
     attempt = 0
     while True:
         attempt += 1
-        status, error_kind, retry_after_s = None, "", None
+        status, error_kind, after_s = None, "", None
         try:
             fetched = await fetcher.fetch(request, deadline, queued=queued)
         except FetchError as error:
@@ -194,14 +196,14 @@ async def fetch_file(
             problem = error_kind if error_kind == outcomes.NOT_ARCHIVED else str(error)
         else:
             status, problem = fetched.status, f"HTTP {fetched.status}"
-            retry_after_s = fetched.retry_after_s
+            after_s = retry_after_s(fetched)
             if status == HTTPStatus.OK:
                 return fetched, ""
         wait_s = retry_delay_s(
             attempt,
             status=status,
             kind=error_kind,
-            retry_after_s=retry_after_s,
+            retry_after_s=after_s,
             remaining_s=deadline.remaining_s,
         )
         if wait_s is None:

@@ -25,6 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 from webdata_nb.contract.requests import CreativesRequest
 from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.pacing.retry_policies import AD_SOURCE_ATTEMPTS
+from webdata_nb.page.content.page_source import FetchedResponse
 from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.page.urls import host_and_port
 from webdata_nb.service.errors import (
@@ -37,7 +38,8 @@ from webdata_nb.service.errors import (
     SourceTimeout,
 )
 from webdata_nb.service.foreign_services import ErrorReply, has_error, is_error, read_error
-from webdata_nb.service.web.fetch import FetchedResponse, Fetcher, FetchLimits, FetchRequest
+from webdata_nb.service.web.fetch import Fetcher, FetchLimits, FetchRequest
+from webdata_nb.service.web.request import retry_after_s
 from webdata_nb.service.web.throttle import HostThrottle
 
 ANYWHERE: Final = "anywhere"
@@ -482,7 +484,7 @@ class SourceClient:
         # Report a reply to the throttle; raises an error for a passing failure.
         status = fetched.status
         if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
-            after_s = fetched.retry_after_s
+            after_s = retry_after_s(fetched)
             wait_s = self.overload_pause_s if after_s is None else after_s
             await self.throttle.report_overload(host, wait_s)
             message = f"{self.source}: {reported.explain('it asks to wait')}"
@@ -515,7 +517,7 @@ class SourceClient:
                 advice = f"; {self.key_advice}" if self.key_advice else ""
                 return SourceAccessDenied(f"{message}{advice}")
             case "rate_limited":
-                after_s = fetched.retry_after_s
+                after_s = retry_after_s(fetched)
                 wait_s = _RATE_LIMIT_PAUSE_S if after_s is None else after_s
                 return SourceBusy(message, retry_after_s=wait_s)
             case "too_much":

@@ -20,13 +20,14 @@ from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
 from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.pacing.retry_policies import FAILED_MODEL_CALL, MODEL_CALL
+from webdata_nb.page.content.page_source import FetchedResponse
 from webdata_nb.page.errors import BadInput, ExtractError, FetchError
 from webdata_nb.page.extract.schema import Loc
 from webdata_nb.service.foreign_services import ErrorKind, ErrorReply, has_error, read_error
 from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
-from webdata_nb.service.web.request import FetchedResponse, FetchLimits
+from webdata_nb.service.web.request import FetchLimits, retry_after_s
 
 STRUCTURED: Final = "structured"
 # A model on a small machine takes a minute for a long answer.
@@ -577,7 +578,7 @@ class ModelClient:
             await self._wait_for_pause()
             async with self._queue.slots:
                 reply, failure = await self._fetch(body)
-            after_s = None if reply is None else reply.retry_after_s
+            after_s = None if reply is None else retry_after_s(reply)
             status = reply.status if reply is not None else failure
             error = ErrorReply() if reply is None else self._read_error(reply)
             wait_s = retry_delay_s(status, error, attempt=attempt, retry_after_s=after_s)

@@ -31,6 +31,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from yarl import URL
 
+from webdata_nb.page.content.page_source import FetchedResponse, Redirect
 from webdata_nb.page.declared_refresh import refresh_target
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import UrlParts, canonical_url, join_url, split_url
@@ -38,10 +39,8 @@ from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.web.egress_policy import is_ip_address
 from webdata_nb.service.web.request import (
     ACCEPT_PAGES,
-    FetchedResponse,
     FetchLimits,
     FetchRequest,
-    Redirect,
     decode_header,
     exchange_of,
     format_seconds,
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
 
     CheckHop = Callable[[UrlParts], Awaitable[None]]
 
-__all__ = ["FetchLimits", "FetchRequest", "FetchedResponse", "Fetcher", "Redirect"]
+__all__ = ["FetchLimits", "FetchRequest", "Fetcher"]
 
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -496,11 +495,12 @@ class RedirectFollower:
             url=self._requested_url,
             final_url=self._url,
             status=status,
-            headers=headers,
+            content_type=next((value for name, value in headers if name == "content-type"), None),
             body=body,
-            wire_bytes=0 if self._body is None else self._body.wire_bytes,
             redirects=tuple(self._hops),
-            elapsed_s=time.perf_counter() - self._started,
+            fetched_at=datetime.now(UTC),
+            headers=headers,
+            wire_bytes=0 if self._body is None else self._body.wire_bytes,
             stopped=stopped,
             refused=refused,
         )

@@ -18,11 +18,13 @@ from webdata_nb.pacing.retry_policies import PAGE, PAGE_WITH_RETRY_AFTER
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import host_and_port
 from webdata_nb.service.observability.operations import waiting_for
+from webdata_nb.service.web.request import retry_after_s
 
 if TYPE_CHECKING:
+    from webdata_nb.page.content.page_source import FetchedResponse
     from webdata_nb.service.signing.request_signer import RequestSigner
     from webdata_nb.service.web.fetch import Fetcher
-    from webdata_nb.service.web.request import FetchedResponse, FetchRequest
+    from webdata_nb.service.web.request import FetchRequest
     from webdata_nb.service.web.throttle import HostThrottle
 
 
@@ -278,7 +280,7 @@ class PoliteFetcher(ResponseSource):
                 await self._report_failure(host, failure, timeout_s)
             raise
         if fetched.status in OVERLOAD_STATUS:
-            await self._throttle.report_overload(host, fetched.retry_after_s)
+            await self._throttle.report_overload(host, retry_after_s(fetched))
         elif fetched.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             await self._throttle.report_error_reply(host)
         elif fetched.status not in TRANSIENT_STATUS:

@@ -1,4 +1,4 @@
-"""Defines the requests and responses of the fetcher, also as they were sent, for archives."""
+"""Defines the requests of the fetcher, and exchanges as they were sent, for archives."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.pacing.retry_policies import parse_retry_after
+from webdata_nb.page.content.page_source import FetchedResponse
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -207,65 +208,9 @@ class FetchRequest:
     allow_hop: AllowHop | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Redirect:
-    """A URL that redirected, and the status of its response."""
-
-    url: str
-    status: int
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedResponse:
-    """A response of any status.
-
-    Attributes
-    ----------
-    url : str
-        The canonical form of the requested URL.
-    final_url : str
-        The URL after all redirects. If `stopped` is set, the URL that was not requested.
-    status : int
-        The HTTP status of the last response.
-    headers : tuple of (str, str)
-        Its headers in their order, names in lower case.
-    body : bytes
-        Its body without content codings.
-    wire_bytes : int
-        The length of the body as sent.
-    redirects : tuple of Redirect
-        The hops before `final_url`, starting with `url`.
-    elapsed_s : float
-        Seconds from the request to the end of the body, redirects included.
-    stopped : str, optional
-        The reason of `allow_hop` to stop; the body is empty then.
-    captured_at : datetime, optional
-        When an archive captured the response; None for one that was received now.
-    refused : str, optional
-        The reason of `refuse_headers` not to read the body.
-    """
-
-    url: str
-    final_url: str
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-    wire_bytes: int
-    redirects: tuple[Redirect, ...]
-    elapsed_s: float
-    stopped: str | None = None
-    captured_at: datetime | None = None
-    refused: str | None = None
-
-    def header(self, name: str) -> str | None:
-        """Return the first header of a name, ignoring case; None without one."""
-        lower_name = name.lower()
-        return next((value for key, value in self.headers if key == lower_name), None)
-
-    @property
-    def retry_after_s(self) -> float | None:
-        """Seconds for which the reply asks to wait; None without a valid Retry-After."""
-        return parse_retry_after(self.header("retry-after"), datetime.now(UTC))
+def retry_after_s(response: FetchedResponse) -> float | None:
+    """Return the seconds for which a reply asks to wait; None without a valid Retry-After."""
+    return parse_retry_after(response.header("retry-after"), datetime.now(UTC))
 
 
 def format_seconds(seconds: float) -> str:

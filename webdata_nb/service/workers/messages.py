@@ -17,7 +17,7 @@ import msgspec
 import orjson
 from msgspec import Meta, Raw, Struct
 
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.extract.evidence.evidence import EVIDENCE
 from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 from webdata_nb.page.extract.structured import EXTRACTION, Extraction
@@ -38,7 +38,7 @@ _TYPES: Final[dict[str, Any]] = {
 }
 """Formats that the service reads itself."""
 
-PageJob = tuple[PageSource, ConversionOptions, bool]
+PageJob = tuple[FetchedResponse, ConversionOptions, bool]
 # A page's data, or the kind and the message of its failure.
 PageReply = Scraped | tuple[str, str]
 Buffer = bytes | memoryview

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import BinaryIO, Final, Self, cast
 
-from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse, FileSlice
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.observability.operations import waiting_for
@@ -129,7 +129,7 @@ class PagePool:
 
     Examples
     --------
-    >>> async def title(source: PageSource) -> str | None:
+    >>> async def title(source: FetchedResponse) -> str | None:
     ...     async with PagePool(1) as pages:
     ...         return (await pages.scrape(source, ConversionOptions())).title
     """
@@ -198,7 +198,7 @@ class PagePool:
         return len(self._workers) < self._size and not self._is_closed
 
     async def scrape(
-        self, source: PageSource, options: ConversionOptions, *, outlinks: bool = True
+        self, source: FetchedResponse, options: ConversionOptions, *, outlinks: bool = True
     ) -> Scraped:
         """Return a page's data.
 
@@ -344,7 +344,7 @@ WRITE_S: Final = 60.0
 
 
 @asynccontextmanager
-async def body_in_file(source: PageSource) -> AsyncIterator[PageSource]:
+async def body_in_file(source: FetchedResponse) -> AsyncIterator[FetchedResponse]:
     """Provide the page with its body in a file that exists until the block ends.
 
     A page stays as it is if it is small or in a file already, if the disk does not take it, and on

@@ -20,7 +20,7 @@ import msgspec
 import orjson
 
 from webdata_nb import malloc
-from webdata_nb.page.content.page_source import SOURCE, ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import SOURCE, ConversionOptions, FetchedResponse
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.extract import structured
 from webdata_nb.page.extract.evidence.evidence import EVIDENCE, find_evidence
@@ -77,7 +77,7 @@ def _with_source(scraped: Scraped) -> Scraped:
     return msgspec.structs.replace(scraped, formats=formats)
 
 
-def _find_evidence(source: PageSource, extracted: str) -> Scraped:
+def _find_evidence(source: FetchedResponse, extracted: str) -> Scraped:
     """Return the evidence of extracted values as the only format."""
     page = source.load_body().body.decode("utf-8", "replace")
     found = find_evidence(page, orjson.loads(extracted), url=source.final_url)  # noqa: TID251 - written by the other process
@@ -86,7 +86,7 @@ def _find_evidence(source: PageSource, extracted: str) -> Scraped:
 
 
 def _scrape_and_extract(
-    source: PageSource, options: ConversionOptions, schema: str, *, outlinks: bool
+    source: FetchedResponse, options: ConversionOptions, schema: str, *, outlinks: bool
 ) -> Scraped:
     requested_formats = [name for name in options.formats if name != structured.EXTRACTION]
     formats = tuple(dict.fromkeys((*requested_formats, *structured.source_formats(schema))))

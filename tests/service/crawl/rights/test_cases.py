@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from webdata_nb.page.content.page_source import ConversionOptions, PageSource
+from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.urls import parse_link_header
 from webdata_nb.service.crawl.rights.page_signals import PageSignals, RobotsUsage, parse_tdm_file
@@ -55,7 +55,7 @@ def of_robots(case: Case) -> list[RightsSignal]:
 
 def of_page(case: Case) -> list[RightsSignal]:
     body = f"<html><head><title>x</title>{case['html']}<p>Text.</p></html>".encode()
-    source = PageSource(
+    source = FetchedResponse(
         SITE, f"{SITE}/page", 200, "text/html; charset=utf-8", body, (), datetime.now(UTC)
     )
     options = ConversionOptions(facts=frozenset({"rights"}))

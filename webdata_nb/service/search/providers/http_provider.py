@@ -16,6 +16,7 @@ from typing import Final
 from webdata_nb.contract.local import Access
 from webdata_nb.pacing.host_pacing import IN_PROCESS, PROVIDER, SharedPacing
 from webdata_nb.pacing.retry_policies import parse_retry_after
+from webdata_nb.page.content.page_source import FetchedResponse
 from webdata_nb.page.errors import FetchError
 from webdata_nb.service.foreign_services import QUERY_LIMITS, has_error, read_error
 from webdata_nb.service.runtime.bounded_dict import BoundedDict
@@ -35,7 +36,7 @@ from webdata_nb.service.search.providers.api import (
     reply_problem,
 )
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
-from webdata_nb.service.web.request import FetchedResponse, FetchLimits
+from webdata_nb.service.web.request import FetchLimits
 from webdata_nb.service.web.throttle import PacedStarts
 
 # For each page of results: for the request, and for the wait in the provider's queue.
