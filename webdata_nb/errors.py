@@ -44,7 +44,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, Self, TypeVar
 
-from webdata_nb import short_traceback
+from webdata_nb import caller
 from webdata_nb.caller import WebdataWarning as WebdataWarning  # noqa: PLC0414 - a public name
 from webdata_nb.suggestions import unknown_argument
 
@@ -72,7 +72,7 @@ class WebdataError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """Return the lines that IPython shows (its hook)."""
-        return short_traceback.DISPLAY.lines(self)
+        return caller.DISPLAY.lines(self)
 
 
 class InvalidArgument(WebdataError, ValueError):

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import platformdirs
 from pydantic import ValidationError
 
-from webdata_nb import caller, short_traceback
+from webdata_nb import caller
 from webdata_nb.contract import variables
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.error_messages import plain_message
@@ -820,4 +820,4 @@ def _shows_full_traceback() -> bool:
 
 
 # Each display of an error reads this setting.
-short_traceback.DISPLAY.is_full = _shows_full_traceback
+caller.DISPLAY.is_full = _shows_full_traceback

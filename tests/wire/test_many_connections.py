@@ -17,13 +17,8 @@ from starlette.types import Receive, Scope, Send
 
 from tests.shell import TIMEOUT_S, Shell
 from webdata_nb.service.http import connections as connections_module
-from webdata_nb.service.http.connections import (
-    MAX_CONNECTIONS,
-    PER_ACCOUNT,
-    ClientLimits,
-    ConnectionLimiter,
-    address_of,
-)
+from webdata_nb.service.http.client_limits import PER_ACCOUNT, ClientLimits, address_of
+from webdata_nb.service.http.connections import MAX_CONNECTIONS, ConnectionLimiter
 from webdata_nb.service.observability.logs import EVENTS
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.server import Server, listen

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, get_args
 
 from webdata_nb import __version__
 from webdata_nb.contract import limits
-from webdata_nb.service.http.connections import LOOPBACK, PER_ACCOUNT, PER_ADDRESS, ClientLimits
+from webdata_nb.service.http.client_limits import LOOPBACK, PER_ACCOUNT, PER_ADDRESS, ClientLimits
 
 if TYPE_CHECKING:
     from webdata_nb.contract.local import SessionSettings

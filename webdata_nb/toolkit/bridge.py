@@ -24,8 +24,8 @@ from types import ModuleType
 from typing import Any, Final, ParamSpec, TypeVar
 
 from webdata_nb import caller
+from webdata_nb.caller import DISPLAY
 from webdata_nb.errors import InvalidCall, WebdataError
-from webdata_nb.short_traceback import DISPLAY
 
 P = ParamSpec("P")
 T = TypeVar("T")

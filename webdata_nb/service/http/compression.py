@@ -21,7 +21,7 @@ from typing import Any, Final
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from webdata_nb.service.http.connections import address_of
+from webdata_nb.service.http.client_limits import address_of
 
 MIN_BYTES: Final = 4096
 """Smaller replies are neither compressed nor hashed: they fit into three packets."""

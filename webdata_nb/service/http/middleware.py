@@ -37,7 +37,7 @@ from webdata_nb.contract.paths import (
     SIGNATURE_DIRECTORY,
 )
 from webdata_nb.service.errors import STORE_RETRY_S, StoreUnavailable
-from webdata_nb.service.http.connections import (
+from webdata_nb.service.http.client_limits import (
     PER_ACCOUNT,
     RequestCounter,
     TooManyRequests,

@@ -39,7 +39,7 @@ from webdata_nb.service.errors import (
     StoreUnavailable,
     UnreadableSecrets,
 )
-from webdata_nb.service.http.connections import concurrency_headers
+from webdata_nb.service.http.client_limits import concurrency_headers
 from webdata_nb.service.http.middleware import SERVICE_UNAVAILABLE, store_unavailable
 from webdata_nb.service.routes import (
     crawl,
