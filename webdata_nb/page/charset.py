@@ -77,7 +77,7 @@ def sniff_charset(body: bytes, content_type: str | None = None) -> str:
             return name
     if (by_http := _charset_from_http(content_type)) is not None:
         return by_http
-    if _NON_ASCII.search(body) is not None and _is_utf8(body):
+    if not body.isascii() and _is_utf8(body):
         return "UTF-8"
     by_markup = None
     if content_type is None or _MARKUP.search(content_type):
@@ -159,7 +159,7 @@ def _late_meta_positions(body: bytes) -> Iterator[int]:
 
 
 def _charset_from_content(body: bytes) -> str:
-    first = _NON_ASCII.search(body)
+    first = None if body.isascii() else _NON_ASCII.search(body)
     if first is None:
         # ISO-2022-JP uses only ASCII bytes.
         sample = body[:_SAMPLE_BYTES]

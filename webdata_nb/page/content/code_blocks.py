@@ -7,7 +7,13 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.page.content.parser import Element, Text, make_element, nearest_ancestor
+from webdata_nb.page.content.parser import (
+    Element,
+    Text,
+    detached,
+    make_element,
+    nearest_ancestor,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -201,7 +207,7 @@ _NAMES = frozenset(_CLASS_NAMES.split())
 _COPY = 'button,clipboard-copy,[class*="copy" i],[class*="clipboard" i]'
 _COPY_TAGS = frozenset({"button", "clipboard-copy"})
 _COPY_WORD = re.compile(r"(?:copy|copied|copier|copia|kopier|copié)", re.IGNORECASE)
-_HELPERS = "style,script,template,svg"
+_HELPERS = frozenset({"style", "script", "template", "svg"})
 _ROW_SPANS = 'span.line,span[data-line],span[class*="code-line"],span[class*="token-line"]'
 _MAX_CLASS_CHARACTERS = 500
 _LINES = frozenset({"br", "div", "p", "li", "tr", "pre"})
@@ -223,20 +229,27 @@ def write_code_block(block: Element) -> str:
 
 def _exact_text(block: Element) -> str:
     """Return the text of a block without line numbers and copy buttons."""
-    if len(block) == 1 and type(block.children[0]) is Text:
+    if len(block) == 1 and type(block[0]) is Text:
         return block.text
     skipped = {element for element in block.select(_COPY) if _is_label(element)}
-    skipped.update(block.select(_HELPERS))
-    text = block.text if not skipped else text_of_lines(block, skipped)
+    skipped.update(block.iter_elements(_HELPERS))
+    text = _text_without(block, skipped)
     if _NUMBER.match(text) is not None:
-        skipped.update(
+        numbers = {
             element for element in block.select(_LINE_NUMBERS) if _is_numbers(element.text, text)
-        )
-    if skipped or next(block.iter_elements(_LINES), None) is not None:
-        text = text_of_lines(block, skipped)
+        }
+        text = _text_without(block, skipped | numbers) if numbers else text
     if "\n" not in text.strip() and (rows := _separate_rows(block)):
         return "\n".join(row.text for row in rows)
     return text
+
+
+def _text_without(block: Element, skipped: Collection[Element]) -> str:
+    """Return the text of a block without some elements."""
+    if next(block.iter_elements(_LINES), None) is not None:
+        return text_of_lines(block, skipped)
+    with detached(skipped):
+        return block.text
 
 
 def _is_label(element: Element) -> bool:
