@@ -17,7 +17,7 @@ MAX_DELAY_S: Final = 5
 """A longer refresh is for readers, and the page before it is one of its own."""
 
 _SEARCHED_BYTES: Final = 64 * 1024
-_MARK: Final = re.compile(rb"http-equiv\s*=\s*[\"']?\s*refresh", re.IGNORECASE)
+_MARK: Final = re.compile(rb"http-equiv\s*=\s*[\"']?\s*refresh")
 # The "shared declarative refresh steps" of the HTML standard.
 _VALUE: Final = re.compile(
     r"\s*(?P<delay>\d{1,9})?(?:\.[\d.]*)?(?:\s*[;,]\s*|\s+)"
@@ -68,8 +68,11 @@ def refresh_target(url: str, header: str | None, body: bytes) -> str | None:
     """
     refresh = parse_refresh(header) if header else None
     base = url
-    if refresh is None and _MARK.search(body, 0, _SEARCHED_BYTES) is not None:
-        refresh, base = _refresh_in(body[:_SEARCHED_BYTES], url)
+    if refresh is None:
+        begin = body[:_SEARCHED_BYTES]
+        # An expression that ignores case takes five times as long to find nothing.
+        if b"http-equiv" in (lowered := begin.lower()) and _MARK.search(lowered) is not None:
+            refresh, base = _refresh_in(begin, url)
     if refresh is None or refresh.delay_s > MAX_DELAY_S:
         return None
     target = join_url(base, refresh.url)

@@ -6,7 +6,7 @@ import asyncio
 from asyncio import sleep
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from time import monotonic
@@ -144,8 +144,7 @@ class PageScraper(Protocol):
         """Prepare for pages that will come soon, without waiting."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageVisit:
+class PageVisit(msgspec.Struct, frozen=True):
     """The visit of a page, first as fetched and then as scraped, or why it was not.
 
     Attributes
@@ -196,13 +195,19 @@ class PageVisit:
     hops: int = 0
     not_modified: bool = False
     redirects: tuple[Redirect, ...] = ()
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    headers: tuple[tuple[str, str], ...] = ()
     claimed_hash: str | None = None
     fetch_s: float = 0.0
     rights: Mapping[str, Any] | None = None
-    source: FetchedResponse | None = field(default=None, repr=False)
-    screenshot: bytes | None = field(default=None, repr=False)
+    source: FetchedResponse | None = None
+    screenshot: bytes | None = None
     page_height: int | None = None
+
+    def __repr__(self) -> str:
+        """Leave out the page and its headers, which may hold secrets."""
+        return (
+            f"{type(self).__name__}(url={self.url!r}, status={self.status}, error={self.error!r})"
+        )
 
 
 def http_error(status: int) -> PageError:
@@ -281,7 +286,7 @@ class PagePipeline:
             # The document after its scripts ran, in UTF-8 whatever the server's headers say.
             fetched = replace(fetched, body=rendered.html, content_type=rendered.content_type)
         visit = _visit(request, fetched, deadline, source=fetched)
-        return replace(
+        return msgspec.structs.replace(
             visit,
             rendered=True,
             screenshot=rendered.screenshot,
@@ -303,7 +308,7 @@ class PagePipeline:
         if scraped is not None and page.screenshot is not None:
             image = await run_cooperatively(_base64(page.screenshot))
             scraped = _with_screenshot(scraped, image, page.page_height)
-        return replace(
+        return msgspec.structs.replace(
             page,
             elapsed_s=page.elapsed_s + monotonic() - started_at,
             scraped=scraped,

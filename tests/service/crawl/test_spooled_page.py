@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -68,7 +69,7 @@ def test_body_is_read_from_spool_file(
     spooled = with_body_on_disk(page, parts[0], SpoolLocation(str(path), len(before)))
     assert spooled.source is not None
     assert spooled.source.body == b""
-    assert replace(spooled, source=spooled.source.load_body()) == page
+    assert msgspec.structs.replace(spooled, source=spooled.source.load_body()) == page
 
 
 @given(sources)

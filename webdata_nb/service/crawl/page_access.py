@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from webdata_nb.contract.outcomes import ROBOTS, ROBOTS_UNREACHABLE
 from webdata_nb.contract.requests import ExtendedCrawlRequest

@@ -127,7 +127,8 @@ class PageFetcher:
             return UnchangedPage(earlier, visit)
         visit = await self._pipeline.fetch(page_request, self._render_options)
         is_fetched = visit.source is not None
-        return replace(visit, claimed_hash=earlier.result.content_hash if is_fetched else None)
+        claimed_hash = earlier.result.content_hash if is_fetched else None
+        return msgspec.structs.replace(visit, claimed_hash=claimed_hash)
 
     async def scrape(self, page: PageVisit) -> PageVisit | CrawlResult:
         """Extract the data of a fetched page, unless its rights refuse the purpose."""
@@ -421,7 +422,9 @@ def encode_page(page: PageVisit) -> tuple[bytes, bytes, bytes]:
         headers = tuple(each for each in source.headers if each[0].lower() not in _OMITTED_HEADERS)
         source = replace(source, body=b"", headers=headers)
     # An empty screenshot stands for the one behind the body.
-    head = msgspec.json.encode(replace(page, source=source, screenshot=page.screenshot and b""))
+    head = msgspec.json.encode(
+        msgspec.structs.replace(page, source=source, screenshot=page.screenshot and b"")
+    )
     return _SIZES.pack(len(head), len(body)) + head, body, page.screenshot or b""
 
 
@@ -429,7 +432,9 @@ def with_body_on_disk(page: PageVisit, record: bytes, location: SpoolLocation) -
     """Replace a page's body by its place in the spool; `record` may be the first part alone."""
     head_size, body_size = _SIZES.unpack_from(record)
     body_slice = FileSlice(location.path, location.start + _SIZES.size + head_size, body_size)
-    return replace(page, source=page.source and page.source.with_body_in(body_slice))
+    return msgspec.structs.replace(
+        page, source=page.source and page.source.with_body_in(body_slice)
+    )
 
 
 def decode_page(record: bytes) -> PageVisit | None:
@@ -439,7 +444,7 @@ def decode_page(record: bytes) -> PageVisit | None:
         head_end = _SIZES.size + head_size
         body_end = head_end + body_size
         page = _decoder.decode(memoryview(record)[_SIZES.size : head_end])
-        return replace(
+        return msgspec.structs.replace(
             page,
             source=page.source and replace(page.source, body=record[head_end:body_end]),
             screenshot=None if page.screenshot is None else record[body_end:],

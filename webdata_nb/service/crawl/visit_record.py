@@ -12,6 +12,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, Final, Self
 
@@ -91,8 +92,12 @@ def _is_reliable(modified: str, date: str | None, fetched_at: datetime) -> bool:
     return changed_at is not None and sent_at - changed_at >= _RESOLUTION
 
 
+@lru_cache(maxsize=64)
 def _time(text: str) -> datetime | None:
-    """Return the time of an HTTP date; None if it is malformed."""
+    """Return the time of an HTTP date; None if it is malformed.
+
+    Replies of one second have the same Date, and files of one release the same Last-Modified.
+    """
     try:
         at = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError, IndexError):

@@ -228,20 +228,20 @@ class JobContext:
         with waiting_for("the database", inf):
             return await self.retry.run(lambda: self.queue.pinned_files(self.job.id))
 
-    async def commit(self, batch: CommitBatch) -> None:
-        """Store a batch durably, then notify listeners; raises `LeaseLost`."""
+    async def commit(self, *batches: CommitBatch) -> None:
+        """Store batches durably, then notify listeners; raises `LeaseLost`."""
         # No deadline: while the disk is full or the database locked, jobs are paused.
         with waiting_for("the database", inf):
             earlier, finished = tuple(self._open_commits), asyncio.Event()
             self._open_commits[finished] = None
             try:
                 try:
-                    await self.queue.commit(self.lease, batch)
+                    await self.queue.commit(self.lease, *batches)
                 except (StoreUnavailable, MissingRows):
                     # A batch publishes rows of earlier ones: those must be repeated first.
                     for commit_event in earlier:
                         await commit_event.wait()
-                    await self.retry.run(lambda: self.queue.commit(self.lease, batch))
+                    await self.retry.run(lambda: self.queue.commit(self.lease, *batches))
             finally:
                 del self._open_commits[finished]
                 finished.set()

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from msgspec import Struct
+
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.outcomes import JobKind, JobStatus
 from webdata_nb.contract.replies import Receipt
@@ -188,8 +190,7 @@ class WholeEntry:
     source: bytes = field(default=b"", repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class UrlOutcome:
+class UrlOutcome(Struct, frozen=True):
     """One entry of a receipt: what happened to a URL."""
 
     url: str

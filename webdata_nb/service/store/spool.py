@@ -199,10 +199,9 @@ class JobSpool(PageSpool):
             number = os.open(path, _WRITE | os.O_CREAT, 0o600)
         try:
             self._writes += 1
-            for part in (_header(self._writes, ordinal, *parts), *parts):
-                byte_count = os.write(number, part)
-                while byte_count < len(part):
-                    byte_count += os.write(number, memoryview(part)[byte_count:])
+            left = memoryview(b"".join((_header(self._writes, ordinal, *parts), *parts)))
+            while left:
+                left = left[os.write(number, left) :]
         finally:
             os.close(number)
 

@@ -220,6 +220,9 @@ class PagePool:
         return reply
 
     async def _take_place(self) -> None:
+        if not self._places.locked():
+            await self._places.acquire()
+            return
         try:
             with waiting_for("a page worker", PLACE_S):
                 async with awake_timeout(PLACE_S):
@@ -260,7 +263,7 @@ class PagePool:
         worker = await self._choose_worker()
         reply = worker.send(message, options)
         try:
-            return await worker.wait_for(reply)
+            return await reply
         except asyncio.CancelledError:
             reply.cancel()
             self._abandon(worker, reply)

@@ -72,6 +72,7 @@ class WorkerProcess:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._pending: deque[_PendingPage] = deque()
+        self._hang_check: asyncio.TimerHandle | None = None
         self._reader = asyncio.create_task(self._read_replies())
         self.pages_sent = 0
         self.ended = False
@@ -101,6 +102,8 @@ class WorkerProcess:
         self.pages_sent += 1
         if self._process.stdin is not None:
             self._process.stdin.write(message)
+        if self._hang_check is None:
+            self._check_again(None, 0)
         return reply
 
     def count_pages(self, account: str) -> int:
@@ -112,21 +115,26 @@ class WorkerProcess:
         positions = (at for at, page in enumerate(self._pending) if page.reply is reply)
         return next(positions, None)
 
-    async def wait_for(self, reply: asyncio.Future[PageReply]) -> PageReply:
-        """Wait for a reply. A worker that hangs while it works on this page is killed."""
-        steps = HANG_S / STEP_S
-        while not reply.done():
-            await asyncio.wait({reply}, timeout=STEP_S)
-            if reply.done() or self.position(reply) != 0:
-                continue
-            steps -= 1
-            is_stopped = self._is_stopped_by_signal()
-            if is_stopped or steps <= 0:
-                reply.cancel()
-                self.ended = True
-                self._kill()
-                raise WorkerEnded(-_KILL if is_stopped else FAULT_EXIT)
-        return reply.result()
+    def _check_again(self, page: _PendingPage | None, steps: int) -> None:
+        self._hang_check = asyncio.get_running_loop().call_later(
+            STEP_S, self._check_for_hang, page, steps
+        )
+
+    def _check_for_hang(self, page: _PendingPage | None, steps: int) -> None:
+        """Kill the process if a signal stopped it, or after so many steps at one page."""
+        self._hang_check = None
+        if not self._pending or self.ended:
+            return
+        first = self._pending[0]
+        steps = steps + 1 if first is page else 1
+        is_stopped = self._is_stopped_by_signal()
+        if not is_stopped and steps < HANG_S / STEP_S:
+            self._check_again(first, steps)
+            return
+        if not first.reply.done():
+            first.reply.set_exception(WorkerEnded(-_KILL if is_stopped else FAULT_EXIT))
+        self.ended = True
+        self._kill()
 
     def _is_stopped_by_signal(self) -> bool:
         """Return whether a signal stopped the process, if the system reports it (Linux)."""
@@ -139,6 +147,8 @@ class WorkerProcess:
     async def close(self) -> None:
         """End the process; kill it if it has pages or does not end by itself."""
         self.ended = True
+        if self._hang_check is not None:
+            self._hang_check.cancel()
         if self._process.stdin is not None:
             self._process.stdin.close()
         if self._pending or not self.pages_sent:  # it works, or still imports its modules

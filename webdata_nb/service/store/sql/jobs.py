@@ -168,18 +168,18 @@ class JobQueue:
         if not await self.database.write("renew", **lease_values(lease), lease_s=lease_s, now=now):
             raise LeaseLost(lease.job_id)
 
-    async def commit(self, lease: Lease, batch: CommitBatch) -> None:
-        """Write a batch in one transaction; writing the same batch again changes nothing.
+    async def commit(self, lease: Lease, *batches: CommitBatch) -> None:
+        """Write batches in one transaction; writing the same ones again changes nothing.
 
         Raises
         ------
         LeaseLost
             Another attempt has begun, or the job is over.
         MissingRows
-            The batch names rows that are not stored, or makes rows visible before those of lower
+            A batch names rows that are not stored, or makes rows visible before those of lower
             positions.
         """
-        commit = BatchCommit(lease, (batch,), self.cipher, self.database.now())
+        commit = BatchCommit(lease, batches, self.cipher, self.database.now())
         await self.database.change(commit, lane=Lane(lease.job_id))
 
     async def finish(
