@@ -8,7 +8,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from webdata_nb.service.crawl.frontier import DAMPING, Candidate, LinkWeights, url_prior
+from webdata_nb.service.crawl.frontier import DAMPING, LinkWeights, url_prior
+from webdata_nb.service.crawl.journal import CrawlTarget
 
 MIN_CASH: Final = 1e-9
 
@@ -17,14 +18,14 @@ class ReferenceBestFirst:
     """The order of `BestFirst`, in quadratic time."""
 
     def __init__(self) -> None:
-        self.waiting: dict[str, Candidate] = {}
+        self.waiting: dict[str, CrawlTarget] = {}
         self.orders: dict[str, int] = {}
         self.cash: dict[str, float] = {}
         self.inlinks: dict[str, float] = {}
         self.heap: list[tuple[float, int, str]] = []
         self.outlinks: dict[str, tuple[LinkWeights, float]] = {}
 
-    def add(self, candidates: Iterable[Candidate]) -> None:
+    def add(self, candidates: Iterable[CrawlTarget]) -> None:
         """Add candidates."""
         for candidate in candidates:
             key = candidate.key
@@ -33,7 +34,7 @@ class ReferenceBestFirst:
             self.orders[key] = len(self.orders)
             self.push(key)
 
-    def pop(self) -> Candidate:
+    def pop(self) -> CrawlTarget:
         """Remove and return the candidate with the highest score."""
         while True:
             negative_score, _, key = heapq.heappop(self.heap)

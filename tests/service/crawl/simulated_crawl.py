@@ -28,7 +28,7 @@ NOT_FOUND: Final = CrawlResult("failed", "", reason="http_404")
 
 def journaled(ordinal: int, url: str, result: CrawlResult) -> tuple[str, CrawlResult]:
     """Return a URL and its result as the journal gives them back."""
-    entry = decode_entry(encode_entry(CrawlTarget(ordinal, url, 0), result, None))
+    entry = decode_entry(encode_entry(CrawlTarget(url, 0, ordinal=ordinal), result, None))
     return entry.url, entry.result
 
 
@@ -112,6 +112,6 @@ def simulate_crawl(
         result = read(target.url)
         result = result if result.final_url else replace(result, final_url=target.url)
         done.record(plan.commit(target.ordinal, result))
-    done.record([CommittedTarget(CrawlTarget(-1, "", 0), None, tuple(plan.leftovers()))])
+    done.record([CommittedTarget(CrawlTarget("", 0), None, tuple(plan.leftovers()))])
     done.low_confidence = dict(plan.low_confidence)
     return done

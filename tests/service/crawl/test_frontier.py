@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from tests.service.crawl.reference_best_first import ReferenceBestFirst
 from webdata_nb.service.crawl import frontier
-from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, Candidate
-from webdata_nb.service.crawl.journal import StateReader, StateWriter
+from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst
+from webdata_nb.service.crawl.journal import CrawlTarget, StateReader, StateWriter
 from webdata_nb.service.runtime.steps import run_to_completion
 
 
-def _candidates(numbers: range) -> list[Candidate]:
+def _candidates(numbers: range) -> list[CrawlTarget]:
     urls = (f"http://x.test/{number}é" for number in numbers)
     return [
-        Candidate(url, number % 7, None if number % 3 else f"key of {url}")
+        CrawlTarget(url, number % 7, None if number % 3 else f"key of {url}")
         for number, url in zip(numbers, urls, strict=True)
     ]
 
@@ -32,7 +32,7 @@ def _candidates(numbers: range) -> list[Candidate]:
 def test_compressed_queue_is_a_queue(chunk: int, steps: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frontier, "CHUNK", chunk)
-        queue, expected, added = BreadthFirst(), deque[Candidate](), 0
+        queue, expected, added = BreadthFirst(), deque[CrawlTarget](), 0
         for step in steps:
             if step >= 0:
                 new = _candidates(range(added, added + step))
@@ -73,8 +73,8 @@ def test_best_first_has_the_order_of_its_definition(
         patch.setattr(frontier, "_MIN_STALE", min_stale)
         queue, expected, known = BestFirst(), ReferenceBestFirst(), {urls[0]}
         for each in (queue, expected):
-            each.add([Candidate(urls[0], 0, urls[0])])
-        in_flight: list[Candidate] = []
+            each.add([CrawlTarget(urls[0], 0, urls[0])])
+        in_flight: list[CrawlTarget] = []
         while expected.waiting:
             for _ in range(min(rng.randrange(1, 9), len(expected.waiting))):
                 in_flight.append(queue.pop())
@@ -83,7 +83,7 @@ def test_best_first_has_the_order_of_its_definition(
                 new = dict.fromkeys(key for key, _ in links[page.url] if key not in known)
                 known.update(new)
                 for each in (queue, expected):
-                    each.add([Candidate(key, 1, key) for key in new])
+                    each.add([CrawlTarget(key, 1, key) for key in new])
                     each.record_links(page.key, links[page.url])
             in_flight.clear()
             assert list(queue) == list(expected.waiting.values())

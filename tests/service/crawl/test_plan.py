@@ -423,7 +423,7 @@ def test_journal_entry_round_trip() -> None:
         nofollow_links=(0, 3), nofollow_page=True, canonical="http://y.test/", sketch=b"abcd",
         shape=b"efgh", hops=3,
     )  # fmt: skip
-    entry = encode_entry(CrawlTarget(0, "http://x.test/", 0), full, "text")
+    entry = encode_entry(CrawlTarget("http://x.test/", 0, ordinal=0), full, "text")
     assert decode_entry(entry) == StoredResult("http://x.test/", full, "text")
     assert entry.count(b"http://x.test/") == 2
     for short in (

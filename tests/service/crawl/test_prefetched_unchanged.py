@@ -59,5 +59,5 @@ async def test_long_pages_are_prefetched_up_to_their_size() -> None:
     size = page_fetcher.MAX_HELD_BYTES // 4
     prefetcher, urls = await prefetched(row_bytes=size)
     assert urls == URLS[:4]
-    prefetcher.take(CrawlTarget(1, URLS[0], 1))
+    prefetcher.take(CrawlTarget(URLS[0], 1, ordinal=1))
     assert prefetcher.next_page() is not None

@@ -21,7 +21,8 @@ from webdata_nb.page.content.page_source import ConversionOptions, FetchedRespon
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.crawl import engine as crawl
-from webdata_nb.service.crawl.frontier import Candidate, DepthFirst
+from webdata_nb.service.crawl.frontier import DepthFirst
+from webdata_nb.service.crawl.journal import CrawlTarget
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.store.job_context import JobContext, JobEvents
 from webdata_nb.service.store.spool import SpoolDirectory
@@ -260,6 +261,6 @@ async def test_crawl_started_with_another_order_fails_with_reason(
 class LastLinkFirst(DepthFirst):
     """A strategy of another release."""
 
-    def add(self, candidates: Iterable[Candidate]) -> None:
+    def add(self, candidates: Iterable[CrawlTarget]) -> None:
         """Push the links in reverse order."""
         super().add(reversed(list(candidates)))

@@ -20,7 +20,7 @@ from webdata_nb.service.crawl.facets import (
     similarity,
     split_query,
 )
-from webdata_nb.service.crawl.frontier import LINK_WEIGHTS, Candidate, Frontier
+from webdata_nb.service.crawl.frontier import LINK_WEIGHTS, Frontier
 from webdata_nb.service.crawl.journal import (
     CrawlResult,
     CrawlTarget,
@@ -235,7 +235,7 @@ class DiscoveredUrls:
     `requeued` counts the candidates that wait in the frontier already.
     """
 
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[CrawlTarget] = field(default_factory=list)
     outcomes: list[UrlOutcome] = field(default_factory=list)
     requeued: int = 0
 
@@ -286,19 +286,19 @@ class UrlDiscovery:
         self._too_deep = dict[str, str]()
         self._nofollow = dict[str, tuple[str, str]]()
         # Possible variants of pages, by key, until the site's parameters are known.
-        self._undecided = dict[str, Candidate]()
+        self._undecided = dict[str, CrawlTarget]()
         self._facets_version = 0
         # Set for good when `max_known_urls` is reached.
         self._is_full = False
 
-    def start(self, url: str) -> Candidate:
+    def start(self, url: str) -> CrawlTarget:
         """Return the candidate of the start page."""
         key = self._key_of(url)
         self._known.add(key)
         self._key_by_link[url] = key
         if self._facets is not None:
             self._facets.accept(key)
-        return Candidate(url, 0, None if key == url else key)
+        return CrawlTarget(url, 0, None if key == url else key)
 
     def widen_scope(self, final_url: str) -> None:
         """Add the site that the start page redirects to."""
@@ -362,7 +362,7 @@ class UrlDiscovery:
             if number % URLS_PER_STEP == 0:
                 yield
             key = self._key_by_link.get(url) or self._key_of(url)
-            candidate = Candidate(url, page.depth + 1, None if key == url else key)
+            candidate = CrawlTarget(url, page.depth + 1, None if key == url else key)
             if key in self._known:
                 self._key_by_link[url] = candidate.key if requeues else ""
                 if self._frontier.can_move(key):
@@ -457,7 +457,7 @@ class UrlDiscovery:
         yield from reader.unpack(state.nofollow, tuple[str, tuple[str, str]], self._nofollow.update)
         yield from reader.unpack(
             state.undecided,
-            Candidate,
+            CrawlTarget,
             lambda chunk: self._undecided.update((one.key, one) for one in chunk),
         )
         yield from self._traps.restore(reader, state.traps)
@@ -511,7 +511,7 @@ class UrlDiscovery:
 
     def _add_link(
         self,
-        candidate: Candidate,
+        candidate: CrawlTarget,
         page: CrawlTarget,
         discovered: DiscoveredUrls,
         max_candidates: int,
@@ -527,7 +527,7 @@ class UrlDiscovery:
         else:
             self._classify(candidate, discovered)
 
-    def _classify(self, candidate: Candidate, discovered: DiscoveredUrls) -> None:
+    def _classify(self, candidate: CrawlTarget, discovered: DiscoveredUrls) -> None:
         variant = None if self._facets is None else self._facets.classify(candidate.key)
         if isinstance(variant, UrlVariant):
             self._exclude(candidate, discovered, "facet", variant.detail)
@@ -539,12 +539,12 @@ class UrlDiscovery:
         else:
             self._add(candidate, discovered)
 
-    def _add(self, candidate: Candidate, discovered: DiscoveredUrls) -> None:
+    def _add(self, candidate: CrawlTarget, discovered: DiscoveredUrls) -> None:
         self._mark_known(candidate.key)
         discovered.candidates.append(candidate)
 
     def _exclude(
-        self, candidate: Candidate, discovered: DiscoveredUrls, outcome: str, detail: str = ""
+        self, candidate: CrawlTarget, discovered: DiscoveredUrls, outcome: str, detail: str = ""
     ) -> None:
         self._mark_known(candidate.key)
         discovered.outcomes.append(UrlOutcome(candidate.url, outcome, detail))

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from webdata_nb.service.crawl.journal import (
+    CrawlTarget,
     Packed,
     StateReader,
     StateWriter,
@@ -49,30 +50,6 @@ _NAVIGATION_WORDS: Final = frozenset(
 
 LinkWeights = Sequence[tuple[str, float]]
 """The keys that the links of a page lead to, each with the weight of its link."""
-
-
-class Candidate(Struct, frozen=True, array_like=True):
-    """A URL that may be fetched.
-
-    Attributes
-    ----------
-    url, depth
-        The URL, and its link depth from the start page.
-    other_key
-        The key of the URL where it is not the URL itself.
-    score
-        The importance that best first gave it.
-    """
-
-    url: str
-    depth: int
-    other_key: str | None = None
-    score: float | None = None
-
-    @property
-    def key(self) -> str:
-        """URLs with equal keys are spellings of one URL."""
-        return self.other_key or self.url
 
 
 class BreadthFirstState(Struct, array_like=True, tag=True):
@@ -123,10 +100,10 @@ class Frontier(Protocol):
     uses_link_weights: bool
     requeues: bool
 
-    def add(self, candidates: Iterable[Candidate]) -> None:
+    def add(self, candidates: Iterable[CrawlTarget]) -> None:
         """Add the candidates of one page, in document order."""
 
-    def pop(self) -> Candidate:
+    def pop(self) -> CrawlTarget:
         """Remove and return the next candidate. Raises IndexError when the queue is empty."""
 
     def record_links(self, page: str, links: LinkWeights) -> None:
@@ -137,7 +114,7 @@ class Frontier(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __iter__(self) -> Iterator[Candidate]:
+    def __iter__(self) -> Iterator[CrawlTarget]:
         """Iterate over the queued candidates, in the order of `pop` if that is known."""
 
     def state(self, writer: StateWriter) -> Steps[FrontierState]:
@@ -162,12 +139,12 @@ class BreadthFirst:
     requeues = False
 
     def __init__(self) -> None:
-        self._head = deque[Candidate]()
+        self._head = deque[CrawlTarget]()
         self._chunks = deque[bytes]()
-        self._tail = list[Candidate]()
+        self._tail = list[CrawlTarget]()
         self._count = 0
 
-    def add(self, candidates: Iterable[Candidate]) -> None:
+    def add(self, candidates: Iterable[CrawlTarget]) -> None:
         """Append in document order."""
         for candidate in candidates:
             self._tail.append(candidate)
@@ -176,11 +153,11 @@ class BreadthFirst:
                 self._chunks.append(pack_chunk(self._tail))
                 self._tail = []
 
-    def pop(self) -> Candidate:
+    def pop(self) -> CrawlTarget:
         """Remove and return the oldest candidate."""
         if not self._head:
             if self._chunks:
-                self._head.extend(unpack_chunk(self._chunks.popleft(), Candidate))
+                self._head.extend(unpack_chunk(self._chunks.popleft(), CrawlTarget))
             else:
                 self._head.extend(self._tail)
                 self._tail = []
@@ -198,8 +175,8 @@ class BreadthFirst:
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[Candidate]:
-        chunks = (unpack_chunk(chunk, Candidate) for chunk in self._chunks)
+    def __iter__(self) -> Iterator[CrawlTarget]:
+        chunks = (unpack_chunk(chunk, CrawlTarget) for chunk in self._chunks)
         return chain(self._head, chain.from_iterable(chunks), self._tail)
 
     def state(self, writer: StateWriter) -> Steps[BreadthFirstState]:
@@ -229,9 +206,9 @@ class DepthFirst:
 
     def __init__(self) -> None:
         # By key; a dictionary keeps the order of insertion, so the top of the stack is last.
-        self._stack: dict[str, Candidate] = {}
+        self._stack: dict[str, CrawlTarget] = {}
 
-    def add(self, candidates: Iterable[Candidate]) -> None:
+    def add(self, candidates: Iterable[CrawlTarget]) -> None:
         """Push in reverse, so that the page's first link is popped first; move waiting URLs up."""
         for candidate in reversed(list(candidates)):
             queued = self._stack.pop(candidate.key, candidate)
@@ -240,7 +217,7 @@ class DepthFirst:
                 queued if queued.depth == depth else replace(queued, depth=depth)
             )
 
-    def pop(self) -> Candidate:
+    def pop(self) -> CrawlTarget:
         """Remove and return the newest candidate."""
         if not self._stack:
             raise IndexError("the frontier is empty")
@@ -256,7 +233,7 @@ class DepthFirst:
     def __len__(self) -> int:
         return len(self._stack)
 
-    def __iter__(self) -> Iterator[Candidate]:
+    def __iter__(self) -> Iterator[CrawlTarget]:
         return reversed(self._stack.values())
 
     def state(self, writer: StateWriter) -> Steps[DepthFirstState]:
@@ -267,7 +244,7 @@ class DepthFirst:
         """Continue with another stack."""
         yield from reader.unpack(
             state.stack,
-            Candidate,
+            CrawlTarget,
             lambda chunk: self._stack.update((one.key, one) for one in chunk),
         )
 
@@ -308,7 +285,7 @@ class BestFirst:
         # By the number of a key.
         self._cash = array("d")
         self._inlink_weight = array("d")
-        self._waiting: dict[int, Candidate] = {}
+        self._waiting: dict[int, CrawlTarget] = {}
         self._insertion_order: dict[int, int] = {}
         self._prior: dict[int, float] = {}
         # The pages read, in their order.
@@ -319,7 +296,7 @@ class BestFirst:
         self._richest: list[tuple[float, int, int]] = []
         self._added_count = 0
 
-    def add(self, candidates: Iterable[Candidate]) -> None:
+    def add(self, candidates: Iterable[CrawlTarget]) -> None:
         """Add candidates; the very first one, the start page, receives all the cash."""
         for candidate in candidates:
             number = self._number_of(candidate.key)
@@ -328,7 +305,7 @@ class BestFirst:
             self._wait(number, candidate, self._added_count)
             self._added_count += 1
 
-    def pop(self) -> Candidate:
+    def pop(self) -> CrawlTarget:
         """Remove and return the candidate with the highest score."""
         while True:
             negative_score, _, number = heapq.heappop(self._heap)
@@ -370,7 +347,7 @@ class BestFirst:
             self._inlink_weight.append(0.0)
         return number
 
-    def _wait(self, number: int, candidate: Candidate, insertion_order: int) -> None:
+    def _wait(self, number: int, candidate: CrawlTarget, insertion_order: int) -> None:
         self._waiting[number] = candidate
         self._insertion_order[number] = insertion_order
         self._prior[number] = url_prior(candidate.url)
@@ -425,7 +402,7 @@ class BestFirst:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def __iter__(self) -> Iterator[Candidate]:
+    def __iter__(self) -> Iterator[CrawlTarget]:
         return iter(self._waiting.values())
 
     def state(self, writer: StateWriter) -> Steps[BestFirstState]:
@@ -463,12 +440,12 @@ class BestFirst:
                 self._read(number, links)
                 self._push(number)
 
-        def add_waiting(chunk: list[tuple[int, int, Candidate]]) -> None:
+        def add_waiting(chunk: list[tuple[int, int, CrawlTarget]]) -> None:
             for number, insertion_order, candidate in chunk:
                 self._wait(number, candidate, insertion_order)
 
         yield from reader.unpack(state.outlinks, tuple[int, bytes, bytes, float], add_read)
-        yield from reader.unpack(state.waiting, tuple[int, int, Candidate], add_waiting)
+        yield from reader.unpack(state.waiting, tuple[int, int, CrawlTarget], add_waiting)
 
 
 def anchor_grade(anchor: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 from zlib import crc32
@@ -22,17 +21,31 @@ ClaimCheck = Literal["", "unchanged", "verified", "contradicted"]
 """Whether the site called a page unchanged, and what a full request then found."""
 
 
-@dataclass(frozen=True, slots=True)
-class CrawlTarget:
-    """A URL to fetch and its position in the order of the crawl.
+class CrawlTarget(Struct, frozen=True, array_like=True):
+    """A URL that may be fetched, first as a candidate of the frontier.
 
-    `score` is the importance that best first gave it.
+    Attributes
+    ----------
+    url, depth
+        The URL, and its link depth from the start page.
+    other_key
+        The key of the URL where it is not the URL itself.
+    score
+        The importance that best first gave it.
+    ordinal
+        Its position in the order of the crawl; -1 until the plan has popped it.
     """
 
-    ordinal: int
     url: str
     depth: int
+    other_key: str | None = None
     score: float | None = None
+    ordinal: int = -1
+
+    @property
+    def key(self) -> str:
+        """URLs with equal keys are spellings of one URL."""
+        return self.other_key or self.url
 
 
 class CrawlResult(Struct, frozen=True, omit_defaults=True):

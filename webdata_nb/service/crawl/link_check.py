@@ -514,7 +514,7 @@ class LinkCheck:
         await self._context.commit(batch)
 
     def _entry(self, link: SelectedLink, result: LinkCheckResult) -> JournalEntry:
-        target = CrawlTarget(self._next_ordinal, link.url, 0)
+        target = CrawlTarget(link.url, 0, ordinal=self._next_ordinal)
         self._next_ordinal += 1
         facts = {**result.facts, _ELAPSED: round(self._elapsed_s, 1)}
         journal = encode_entry(target, result.as_crawl_result(), None, facts)

@@ -155,7 +155,7 @@ class PrefetchedPage:
     @property
     def provisional_target(self) -> CrawlTarget:
         """A target to fetch the page by before its ordinal is known."""
-        return CrawlTarget(self.spool_number, self.url, self.depth)
+        return CrawlTarget(self.url, self.depth, ordinal=self.spool_number)
 
 
 class Prefetcher:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from webdata_nb.contract.outcomes import FETCHED, OVER_MAX_PAGES, ROBOTS, ROBOTS_UNREACHABLE, is_row
 from webdata_nb.contract.url_keys import site_of
@@ -25,7 +25,7 @@ from webdata_nb.service.crawl.discovery import (
     UrlDiscovery,
 )
 from webdata_nb.service.crawl.facets import FacetDetector, hash64
-from webdata_nb.service.crawl.frontier import Candidate, Frontier, FrontierState
+from webdata_nb.service.crawl.frontier import Frontier, FrontierState
 from webdata_nb.service.crawl.journal import (
     CrawlResult,
     CrawlTarget,
@@ -267,7 +267,7 @@ class CrawlPlan:
             self._pop_round()
         return self._round.popleft() if self._round else None
 
-    def upcoming(self, limit: int) -> Iterator[Candidate]:
+    def upcoming(self, limit: int) -> Iterator[CrawlTarget]:
         """Return the URLs that come next if no result adds one, within the budget."""
         last_row = min(self._next_checkpoint, self._limits.max_pages)
         rows_left = last_row - self.rows - len(self._outstanding)
@@ -327,10 +327,7 @@ class CrawlPlan:
         if self._is_checkpoint_due():
             return
         while len(self._round) < (round_size or 1) and self._has_budget():
-            candidate = self._frontier.pop()
-            target = CrawlTarget(
-                self._next_ordinal, candidate.url, candidate.depth, candidate.score
-            )
+            target = structs.replace(self._frontier.pop(), ordinal=self._next_ordinal)
             self._next_ordinal += 1
             self._outstanding[target.ordinal] = target
             self._round.append(target)
