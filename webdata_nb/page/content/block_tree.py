@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import re
 import tomllib
+from bisect import bisect_left
 from collections import deque
 from functools import cache, lru_cache
 from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -275,6 +277,7 @@ _ENGLISH: Final = word_pattern("english_headings", r"\W*(?:\d+\s+)?(?:%s)")
 _MARKS: Final = " \t:.…!?»›>→-–—|•*#"  # noqa: RUF001 - dashes and arrows around headings
 
 
+@lru_cache(maxsize=1 << 12)
 def is_trailer_heading(text: str) -> bool:
     """Return whether a short text is the heading of a section that is not part of the article."""
     if _ENGLISH.fullmatch(text):
@@ -487,8 +490,11 @@ class BlockTree:
 
     def blocks_below(self, block: Block) -> list[Block]:
         """Return the descendants of `block`."""
-        first, last = block.index, block.end
-        return [block for block in self.blocks if first < block.index < last]
+        first, last = (
+            bisect_left(self.blocks, index, key=attrgetter("index"))
+            for index in (block.index + 1, block.end)
+        )
+        return self.blocks[first:last]
 
     def text_runs_in(self, block: Block) -> list[TextRun]:
         """Return the text runs in the subtree of `block`."""

@@ -139,7 +139,7 @@ def rate_content(
 
 def _why_empty(page: ParsedPage, content: PageContent, kind: str) -> str | None:
     """Return why a page has no words; None for one that has some."""
-    if _WORD.search(content.element.text):
+    if any(map(_WORD.search, content.element.strings)):
         return None
     if kind == "pdf":
         return "no text layer"

@@ -310,7 +310,7 @@ def _row_elements(table: Element) -> list[tuple[Element, Element]]:
 
 def child_elements(parent: Element, tags: Collection[str]) -> list[Element]:
     """Return the children of `parent` with one of `tags`."""
-    return [child for child in parent.children if isinstance(child, Element) and child.tag in tags]
+    return [child for child in parent.children if type(child) is Element and child.tag in tags]
 
 
 def _count_header_rows(rows: list[TableRow]) -> int:
