@@ -14,6 +14,7 @@ from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import IdempotencyConflict, InvalidJobState, LeaseLost, NoSuchJob
+from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.store.page_contents import (
     LARGE_BYTES,
     DamagedContent,
@@ -69,6 +70,11 @@ log = logging.getLogger(__name__)
 
 # Starts and claims: a claim finds the jobs whose start began before it.
 QUEUE_LANE: Final = Lane("queue", grouped=False)
+
+
+# Clients read the rows of an ended job page by page, each time with the same receipt.
+_MAX_RECEIPTS: Final = 64
+_ReceiptKey = tuple[str, float | None, float | None, int]
 
 
 class JobQueue:
@@ -391,6 +397,7 @@ class JobStore:
         self.database = database
         self.cipher = cipher
         self.contents = ContentReader(database, segments)
+        self._receipts = BoundedDict[_ReceiptKey, Receipt](_MAX_RECEIPTS)
 
     async def accept(
         self, job: NewJob, *, key: IdempotencyKey | None = None, now: float
@@ -483,14 +490,19 @@ class JobStore:
         All of it is read in one transaction. Raises `NoSuchJob`.
         """
 
-        def query(transaction: Transaction) -> tuple[JobRecord, list[JournalEntry], Receipt]:
+        def query(transaction: Transaction) -> tuple[JobRecord, Sequence[SqlRow], Receipt]:
             job = load_job(transaction, account_id, job_id, self.cipher)
-            pages = _pages_in_range(transaction, job, row_range(job))
-            return job, pages, read_receipt(transaction, job_id, examples)
+            rows = _rows_in_range(transaction, job, row_range(job))
+            receipt = self._receipts.get(_receipt_key(job, examples))
+            return job, rows, receipt or read_receipt(transaction, job_id, examples)
 
-        job, pages, receipt = await self.database.query(query)
-        rows = await self.contents.convert(pages, row_of)
-        return JobSnapshot(job, tuple(rows), receipt)
+        job, rows, receipt = await self.database.query(query)
+        if job.state.terminal:
+            self._receipts[_receipt_key(job, examples)] = receipt
+        if all(row["content_id"] is None for row in rows):
+            return JobSnapshot(job, tuple(row["page"] or b"" for row in rows), receipt)
+        pages = await self.contents.convert(list(map(entry_of_row, rows)), row_of)
+        return JobSnapshot(job, tuple(pages), receipt)
 
     async def receipt(self, job_id: str, *, examples: int) -> Receipt:
         """Count the outcomes of a job's URLs, with up to `examples` URLs of each."""
@@ -559,19 +571,23 @@ class JobStore:
         self.database.subscribe(on_lane)
 
 
-def _pages_in_range(
+def _receipt_key(job: JobRecord, examples: int) -> _ReceiptKey:
+    """Return the key of an ended job's receipt, which is deleted after the job has expired."""
+    return job.id, job.finished_at, job.expired_at, examples
+
+
+def _rows_in_range(
     transaction: Transaction, job: JobRecord, row_range: RowRange | None
-) -> list[JournalEntry]:
+) -> Sequence[SqlRow]:
     if row_range is None:
-        return []
-    rows = transaction.rows(
+        return ()
+    return transaction.rows(
         "rows",
         account_id=job.account_id,
         job_id=job.id,
         start=row_range.start,
         stop=row_range.start + row_range.count,
     )
-    return list(map(entry_of_row, rows))
 
 
 def _readable_source(page: JournalEntry) -> StoredSource:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import orjson
@@ -57,7 +58,7 @@ class ReceiptReader:
         self._counts: dict[int, dict[str, int]] = {
             row["number"]: orjson.loads(row["counts"]) for row in rows
         }
-        self._blocks: dict[int, list[UrlOutcome]] = {}
+        self._blocks: dict[int, list[list[str]]] = {}
 
     def page(self, *, start: int, count: int, outcome: str | None = None) -> list[UrlOutcome]:
         """Return entries by URL, of all outcomes or of one, from entry `start`."""
@@ -65,8 +66,8 @@ class ReceiptReader:
         for number, counts in self._counts.items():
             size = sum(counts.values()) if outcome is None else counts.get(outcome, 0)
             if start < size and len(entries) < count:
-                found = list(self._entries(number, outcome))
-                entries += found[start : start + count - len(entries)]
+                stop = start + count - len(entries)
+                entries += islice(self._entries(number, outcome), start, stop)
             start = max(0, start - size)
         return entries + self._unpacked(start, count - len(entries), outcome)
 
@@ -83,16 +84,18 @@ class ReceiptReader:
     def _entries(self, number: int, outcome: str | None) -> Iterator[UrlOutcome]:
         if number not in self._blocks:
             self._blocks[number] = self._read_block(number)
-        block = self._blocks[number]
-        return (entry for entry in block if outcome is None or entry.outcome == outcome)
+        for entry in self._blocks[number]:
+            if outcome is None or entry[1] == outcome:
+                yield UrlOutcome(*entry)
 
-    def _read_block(self, number: int) -> list[UrlOutcome]:
+    def _read_block(self, number: int) -> list[list[str]]:
         place = {"job_id": self._job_id, "number": number}
         [row] = self._transaction.rows("receipt_block", **place)
         try:
-            return [UrlOutcome(*entry) for entry in orjson.loads(zstd.decompress(row["body"]))]
+            entries: list[list[str]] = orjson.loads(zstd.decompress(row["body"]))
         except (zstd.ZstdError, orjson.JSONDecodeError) as error:
             raise StoreDamaged(f"the receipt of job {self._job_id} is damaged") from error
+        return entries
 
     def _unpacked(self, start: int, count: int, outcome: str | None) -> list[UrlOutcome]:
         if count <= 0:
