@@ -124,12 +124,9 @@ def escape_block_sign(line: str) -> str:
 
 def squeeze(text: str) -> str:
     """Fold each run of ASCII white space into one space and trim the ends."""
-    if "\n" in text:
-        text = text.replace("\n", " ")
-    if "\t" in text:
-        text = text.replace("\t", " ")
-    if "  " in text and text.isascii():
-        return " ".join(text.split())
+    if text.isascii():
+        return collapse_whitespace(text)
+    text = text.replace("\n", " ").replace("\t", " ")
     while "  " in text:
         text = text.replace("  ", " ")
     return text.strip()
@@ -150,7 +147,7 @@ def destination(url: str) -> str:
 
 def link_title(text: str) -> str:
     """Write the title of a link or picture, with the space before it; '' where there is none."""
-    title = " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')
+    title = collapse_whitespace(text).replace("\\", "\\\\").replace('"', '\\"')
     if "&" in title:
         title = _ENTITY.sub(_with_backslash, title)
     return f' "{title}"' if title else ""

@@ -26,6 +26,7 @@ from webdata_nb.page.content.parser import (
     Element,
     Node,
     Text,
+    collapse_whitespace,
     letters_and_digits,
     node_after_last_child,
     text_of,
@@ -400,7 +401,7 @@ class TextRun:
     @property
     def text(self) -> str:
         """The text with collapsed white space."""
-        return " ".join("".join(self.pieces).split())
+        return collapse_whitespace("".join(self.pieces))
 
 
 class BlockTree:

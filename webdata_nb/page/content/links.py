@@ -260,7 +260,7 @@ def collect_outlinks(anchors: AnchorTable) -> tuple[Outlink, ...]:
     complete = True
     for url, link, text in zip(anchors.pages, anchors.elements, anchors.texts, strict=True):
         if url not in outlinks and url is not None:
-            label = " ".join(text.split()) or _alternative_text(link)
+            label = collapse_whitespace(text) or _alternative_text(link)
             if len(label) > MAX_ANCHOR_TEXT_LENGTH:
                 label = label[:MAX_ANCHOR_TEXT_LENGTH].rstrip()
             rel = link.attr("rel")
@@ -280,7 +280,7 @@ def _merge_later_links(
         if url is not None:
             _, label, nofollow = outlinks[url]
             if nofollow or not label:
-                label = label or " ".join(text.split()) or _alternative_text(link)
+                label = label or collapse_whitespace(text) or _alternative_text(link)
                 label = label[:MAX_ANCHOR_TEXT_LENGTH].rstrip()
                 rel = link.attr("rel") if nofollow else None
                 outlinks[url] = url, label, rel is not None and "nofollow" in rel.lower().split()
