@@ -33,7 +33,6 @@ FORMS_OF_A_PAGE: Final = (
     "Scraped",
     "PageVisit",
     "CrawlResult",
-    "VisitRecord",
     "JournalEntry",
     "Content",
     "CrawlPage",

@@ -26,10 +26,10 @@ from webdata_nb.service.runtime.steps import run_to_completion
 NOT_FOUND: Final = CrawlResult("failed", "", reason="http_404")
 
 
-def journaled(ordinal: int, url: str, result: CrawlResult) -> tuple[str, CrawlResult]:
-    """Return a URL and its result as the journal gives them back."""
-    entry = decode_entry(encode_entry(CrawlTarget(url, 0, ordinal=ordinal), result, None))
-    return entry.url, entry.result
+def journaled(ordinal: int, url: str, result: CrawlResult) -> CrawlResult:
+    """Return the result of a URL as the journal gives it back."""
+    entry = encode_entry(CrawlTarget(url, 0, ordinal=ordinal), result)
+    return decode_entry(entry.journal, entry.visit)
 
 
 @dataclass
@@ -66,7 +66,7 @@ def simulate_crawl(
     seed: int = 0,
     obey_nofollow: bool = False,
     facets: FacetDetector | None = None,
-    stored: Mapping[int, tuple[str, CrawlResult]] | None = None,
+    stored: Mapping[int, CrawlResult] | None = None,
     scope: CrawlScope | None = None,
     seeds: Sequence[str] = (),
     checkpoint_rows: int | None = None,
@@ -104,8 +104,8 @@ def simulate_crawl(
         while len(in_flight) < concurrency and (target := plan.next_target()) is not None:
             in_flight.append(target)
         target = in_flight.pop(rng.randrange(len(in_flight)))
-        url, known = (stored or {}).get(target.ordinal, ("", NOT_FOUND))
-        if url == target.url:
+        known = (stored or {}).get(target.ordinal, NOT_FOUND)
+        if known.url == target.url:
             done.record(plan.commit(target.ordinal, known))
             continue
         done.fetched.append(target.url)

@@ -118,7 +118,7 @@ def test_replayed_rows_give_same_order(seed: int, stored: int, fetched: set[int]
         concurrency=5, seed=seed,
     )  # fmt: skip
     assert (again.rows, again.receipt) == (whole.rows, whole.receipt)
-    assert not set(again.fetched) & {url for url, _ in journal.values()}
+    assert not set(again.fetched) & {result.url for result in journal.values()}
 
 
 def _resolved(links: Links, url: str) -> CrawlResult:

@@ -238,4 +238,6 @@ def test_replayed_journal_with_facets_gives_same_result(
     )  # fmt: skip
     assert (again.rows, again.receipt, again.details) == (whole.rows, whole.receipt, whole.details)
     assert again.scores == whole.scores
-    assert sorted(again.fetched) == sorted(set(whole.fetched) - {url for url, _ in stored.values()})
+    assert sorted(again.fetched) == sorted(
+        set(whole.fetched) - {result.url for result in stored.values()}
+    )

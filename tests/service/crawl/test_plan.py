@@ -26,8 +26,6 @@ from webdata_nb.service.crawl.frontier import (
 from webdata_nb.service.crawl.journal import (
     CrawlResult,
     CrawlTarget,
-    StoredResult,
-    decode_entry,
     encode_entry,
 )
 from webdata_nb.service.crawl.plan import MAX_REQUESTS_PER_PAGE, CrawlLimits, CrawlPlan
@@ -69,7 +67,7 @@ def crawl(
     concurrency: int = 1,
     seed: int = 0,
     external: bool = False,
-    stored: dict[int, tuple[str, CrawlResult]] | None = None,
+    stored: dict[int, CrawlResult] | None = None,
     obey_nofollow: bool = False,
 ) -> Crawled:
     """Drive a plan over a site; results come back in a random order."""
@@ -95,11 +93,11 @@ def crawl(
 
 
 def _fetch(
-    site: Site, target: CrawlTarget, done: Crawled, stored: dict[int, tuple[str, CrawlResult]]
+    site: Site, target: CrawlTarget, done: Crawled, stored: dict[int, CrawlResult]
 ) -> CrawlResult:
     if target.ordinal in stored:
-        url, result = stored[target.ordinal]
-        assert url == target.url
+        result = stored[target.ordinal]
+        assert result.url == target.url
         return result
     done.fetched.append(target.url.removeprefix(BASE))
     result = site[target.url.removeprefix(BASE)]
@@ -421,13 +419,13 @@ def test_journal_entry_round_trip() -> None:
     full = CrawlResult(
         "page", "http://x.test/b", content_hash="h", links=links, anchor_grades="0120",
         nofollow_links=(0, 3), nofollow_page=True, canonical="http://y.test/", sketch=b"abcd",
-        shape=b"efgh", hops=3,
+        shape=b"efgh", hops=3, url="http://x.test/", text="text", facts={"status": 203},
     )  # fmt: skip
-    entry = encode_entry(CrawlTarget("http://x.test/", 0, ordinal=0), full, "text")
-    assert decode_entry(entry) == StoredResult("http://x.test/", full, "text")
-    assert entry.count(b"http://x.test/") == 2
+    assert journaled(0, "http://x.test/", full) == full
+    entry = encode_entry(CrawlTarget("http://x.test/", 0, ordinal=0), full)
+    assert entry.journal.count(b"http://x.test/") == 2
     for short in (
         CrawlResult("failed", "http://x.test/", reason="dns"),
         CrawlResult("robots", "http://x/"),
     ):
-        assert journaled(1, "u", short) == ("u", short)
+        assert journaled(1, "u", short) == replace(short, url="u")

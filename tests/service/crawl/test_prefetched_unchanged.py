@@ -10,7 +10,6 @@ from webdata_nb.service.crawl import page_fetcher
 from webdata_nb.service.crawl.earlier_pages import EarlierPage, UnchangedPage
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.page_fetcher import PREFETCHED_PER_FETCH, Prefetcher
-from webdata_nb.service.crawl.visit_record import VisitRecord
 from webdata_nb.service.pages import PageVisit
 from webdata_nb.service.store.spool import ClosedSpool
 
@@ -20,9 +19,7 @@ URLS = [f"http://x.test/{number}" for number in range(100)]
 
 
 def unchanged_page(url: str, row_bytes: int) -> UnchangedPage:
-    earlier = EarlierPage(
-        {}, CrawlResult("page", url), None, VisitRecord(etag='"a"'), row_bytes=row_bytes
-    )
+    earlier = EarlierPage({}, CrawlResult("page", url, etag='"a"'), row_bytes=row_bytes)
     return UnchangedPage(earlier, PageVisit(url, url, 304, 0.1, datetime.now(UTC)))
 
 

@@ -37,7 +37,11 @@ from webdata_nb.service.crawl.page_access import PageAccess
 from webdata_nb.service.crawl.plan import CommittedTarget, CrawlPlan
 from webdata_nb.service.crawl.scope import OUT_OF_SCOPE
 from webdata_nb.service.crawl.sitemaps import SitemapSeeds
-from webdata_nb.service.crawl.visit_record import VisitRecord, facts_of_unchanged, facts_of_visit
+from webdata_nb.service.crawl.visit_facts import (
+    facts_of_unchanged,
+    facts_of_visit,
+    validators_of,
+)
 from webdata_nb.service.credits import ledger
 from webdata_nb.service.errors import CreditsUsedUp, JobFailure, JobRequeued, NotIndexed
 from webdata_nb.service.models.extraction import Extractor
@@ -82,9 +86,11 @@ def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
             hops=visit.hops,
             was_requested=not isinstance(visit.error, NotIndexed),
         )
-    scraped = visit.scraped
+    scraped, (etag, last_modified) = visit.scraped, validators_of(visit)
     if scraped is None:
-        return CrawlResult("page", visit.final_url, hops=visit.hops)
+        return CrawlResult(
+            "page", visit.final_url, hops=visit.hops, etag=etag, last_modified=last_modified
+        )
     check: ClaimCheck = ""
     if visit.claimed_hash is not None:
         check = "verified" if scraped.content_hash == visit.claimed_hash else "contradicted"
@@ -103,13 +109,16 @@ def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
         hops=visit.hops,
         check=check,
         low_confidence=outcomes.low_confidence_kind(scraped.quality.get("reason")),
+        etag=etag,
+        last_modified=last_modified,
     )
 
 
 def unchanged_result(page: UnchangedPage) -> CrawlResult:
     """Return the result of a page that the site calls unchanged."""
-    hops = page.visit.hops
-    return msgspec.structs.replace(page.earlier.result, hops=hops, check="unchanged")
+    earlier, visit = page.earlier.result, page.visit
+    facts = facts_of_unchanged(earlier.facts, visit)
+    return msgspec.structs.replace(earlier, hops=visit.hops, check="unchanged", facts=facts)
 
 
 def with_distance(result: CrawlResult, captured_at: datetime, distance_s: float) -> CrawlResult:
@@ -273,19 +282,19 @@ class ResultStore:
 
     # At the start
 
-    async def load(self, checked_links: CheckedLinks) -> dict[int, tuple[str, CrawlResult]]:
+    async def load(self, checked_links: CheckedLinks) -> dict[int, CrawlResult]:
         """Continue the plan from the state that is stored.
 
-        Returns URL and result of the targets stored since, by ordinal, and adds the links checked.
+        Returns the results of the targets stored since, by ordinal, and adds the links checked.
         """
-        stored: dict[int, tuple[str, CrawlResult]] = {}
+        stored: dict[int, CrawlResult] = {}
         for entry in await self._context.journal(start=await self._load_state()):
-            page = decode_entry(entry.journal)
-            if page.result.kind in LINK_OUTCOMES:
-                checked_links.add(page.url, entry)
-                continue
-            check = VisitRecord.decode(entry.visit).check
-            stored[entry.ordinal] = page.url, msgspec.structs.replace(page.result, check=check)
+            result = decode_entry(entry.journal, entry.visit)
+            if result.kind in LINK_OUTCOMES:
+                checked_links.add(entry.ordinal, result)
+            else:
+                # The plan needs neither the text nor the facts.
+                stored[entry.ordinal] = msgspec.structs.replace(result, text=None, facts={})
         return stored
 
     async def _load_state(self) -> int:
@@ -316,8 +325,7 @@ class ResultStore:
             return await self._encode_unchanged(target, outcome)
         if isinstance(outcome, PageVisit):
             return await self._encode_visit(target, outcome)
-        journal = encode_entry(target, outcome, None)
-        return outcome, JournalEntry(target.ordinal, target.url, success=False, journal=journal)
+        return outcome, encode_entry(target, outcome)
 
     async def _encode_visit(
         self, target: CrawlTarget, visit: PageVisit
@@ -333,17 +341,12 @@ class ResultStore:
             row = row_of_visit(visit, target, content, capture_distance_s=distance_s)
             extracted = bool(content.get("extract"))
             charged = ledger.page_operations(rendered=visit.rendered, extracted=extracted)
-        facts = facts_of_visit(visit, audits=self._request.audit)
-        success = result.kind == "page"
-        record = VisitRecord.of(visit, result.check) if success else VisitRecord()
-        entry = JournalEntry(
-            target.ordinal,
-            target.url,
-            success,
-            encode_entry(target, result, self._text_to_index(visit), facts),
-            charged=charged,
-            visit=record.encode(),
+        result = msgspec.structs.replace(
+            result,
+            text=self._text_to_index(visit),
+            facts=facts_of_visit(visit, audits=self._request.audit),
         )
+        entry = encode_entry(target, result, charged=charged)
         if row is not None:
             entry = await self._with_row(entry, row, source_of_values(visit.scraped))
         return result, entry
@@ -353,15 +356,8 @@ class ResultStore:
     ) -> tuple[CrawlResult, JournalEntry]:
         """Take the earlier page as that of this visit."""
         result = unchanged_result(page)
-        facts = facts_of_unchanged(page.earlier.facts, page.visit)
-        entry = JournalEntry(
-            target.ordinal,
-            target.url,
-            success=True,
-            journal=encode_entry(target, result, page.earlier.indexed_text, facts),
-            charged=ledger.page_operations(rendered=False, extracted=False),
-            visit=msgspec.structs.replace(page.earlier.record, check=result.check).encode(),
-        )
+        charged = ledger.page_operations(rendered=False, extracted=False)
+        entry = encode_entry(target, result, charged=charged)
         row = unchanged_row(page, target)
         return result, await self._with_row(entry, row, page.earlier.source)
 
@@ -385,7 +381,7 @@ class ResultStore:
         """Return a page's text for the local index, unless its row has Markdown to index."""
         if visit.scraped is None or "markdown" in self._options.formats:
             return None
-        return visit.scraped.text[:MAX_INDEXED_CHARACTERS]
+        return visit.scraped.text[:MAX_INDEXED_CHARACTERS] or None
 
     # Transactions
 

@@ -12,15 +12,14 @@ from hashlib import blake2b
 from typing import Any, Final, Self
 
 import orjson
+from msgspec.structs import replace
 from pydantic import ValidationError
 
-from webdata_nb import __version__
 from webdata_nb.contract.requests import CrawlRequest, ExtendedCrawlRequest, ScrapeOptions
-from webdata_nb.service.crawl.journal import CrawlResult, decode_entry
-from webdata_nb.service.crawl.visit_record import VisitRecord
+from webdata_nb.service.crawl.journal import CrawlResult, decode_entry, has_validators
 from webdata_nb.service.pages import PageVisit
 from webdata_nb.service.store.job_context import JobContext
-from webdata_nb.service.store.records import JobRecord
+from webdata_nb.service.store.records import JobRecord, StoredVisit
 from webdata_nb.service.web.request import Validators
 
 _READING: Final = (
@@ -87,28 +86,24 @@ MAX_ROW_BYTES: Final = 4 * 1024 * 1024
 class EarlierPage:
     """A page of an earlier crawl.
 
-    `row`, `result` and `facts` are those of its entry, `indexed_text` is what the local index has
-    of it. `source` is the page from which values were extracted, as a JSON string. `row_bytes`
-    is the size of the row as JSON.
+    `row` and `result` are those of its entry. `source` is the page from which values were
+    extracted, as a JSON string. `row_bytes` is the size of the row as JSON.
     """
 
     row: Mapping[str, Any] = field(repr=False)
     result: CrawlResult = field(repr=False)
-    indexed_text: str | None = field(repr=False)
-    record: VisitRecord
     source: bytes = field(default=b"", repr=False)
-    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
     row_bytes: int = 0
 
     @property
     def size(self) -> int:
         """An estimate of its memory in bytes."""
-        return self.row_bytes + len(self.source) + len(self.indexed_text or "")
+        return self.row_bytes + len(self.source) + len(self.result.text or "")
 
     @property
     def validators(self) -> Validators:
         """The validators of a conditional request."""
-        return Validators(self.result.final_url, self.record.etag, self.record.last_modified)
+        return Validators(self.result.final_url, self.result.etag, self.result.last_modified)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +125,14 @@ class EarlierPages:
         self,
         context: JobContext,
         job_id: str = "",
-        entries: Mapping[str, tuple[int, VisitRecord]] | None = None,
+        visits: Mapping[str, StoredVisit] | None = None,
         recheck: float = 0.0,
         *,
         audits: bool = False,
     ) -> None:
         self._context, self._job_id, self._recheck = context, job_id, recheck
         self._audits = audits
-        self._entries = entries or {}
+        self._visits = visits or {}
 
     @classmethod
     async def load(cls, context: JobContext, request: ExtendedCrawlRequest) -> Self:
@@ -148,35 +143,29 @@ class EarlierPages:
         earlier = await context.earlier_job(base.job_id)
         if earlier is None or difference(earlier, request, context.job.context):
             return cls(context)
-        visits = await context.visits(base.job_id)
-        records = ((each.url, each.ordinal, VisitRecord.decode(each.visit)) for each in visits)
-        entries = {
-            url: (ordinal, record)
-            for url, ordinal, record in records
-            if record.has_validators and record.release == __version__
-        }
-        return cls(context, base.job_id, entries, base.recheck, audits=request.audit)
+        stored = await context.visits(base.job_id)
+        visits = {each.url: each for each in stored if has_validators(each.visit)}
+        return cls(context, base.job_id, visits, base.recheck, audits=request.audit)
 
     async def page(self, url: str) -> EarlierPage | None:
         """Return the page of a URL; None without one about which the site can be asked."""
-        ordinal, record = self._entries.get(url, (-1, None))
-        if record is None:
+        visit = self._visits.get(url)
+        if visit is None:
             return None
-        stored = await self._context.whole_entry(self._job_id, ordinal)
+        stored = await self._context.whole_entry(self._job_id, visit.ordinal)
         if stored is None or len(stored.row) > MAX_ROW_BYTES:
             return None
         row = orjson.loads(stored.row)  # noqa: TID251 - our own record
-        journal = decode_entry(stored.journal)
+        result = decode_entry(stored.journal, visit.visit)
         # A row that JSON does not keep as it is would not be that of a full crawl.
-        is_whole = row["success"] and not row["error"] and journal.result.kind == "page"
+        is_whole = row["success"] and not row["error"] and result.kind == "page"
         if not is_whole or orjson.dumps(row) != stored.row:
             return None
-        facts = journal.facts if self._audits else {}
-        if self._audits and not {"status", "audit"} <= facts.keys():
+        if self._audits and not {"status", "audit"} <= result.facts.keys():
             return None
-        return EarlierPage(
-            row, journal.result, journal.text, record, stored.source, facts, len(stored.row)
-        )
+        if not self._audits:
+            result = replace(result, facts={})
+        return EarlierPage(row, result, stored.source, len(stored.row))
 
     def is_rechecked(self, url: str) -> bool:
         """Whether an unchanged page is fetched in full: a random choice that a restart repeats."""

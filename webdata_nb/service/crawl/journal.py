@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 from zlib import crc32
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from webdata_nb import __version__
 from webdata_nb.contract.outcomes import LinkOutcome
 from webdata_nb.page.errors import ApplicationError
 from webdata_nb.service.compression import zstd
 from webdata_nb.service.runtime.steps import Steps
+from webdata_nb.service.store.records import JournalEntry
 
 ResultKind = Literal["page", "failed", "robots", "rights", "stopped", "not_archived"] | LinkOutcome
 ClaimCheck = Literal["", "unchanged", "verified", "contradicted"]
 """Whether the site called a page unchanged, and what a full request then found."""
+_CHECKS: Final = frozenset(get_args(ClaimCheck))
+# What belongs to a visit: the validators of a reply may differ although its page is the same.
+_OF_VISIT: Final = ("etag", "last_modified", "check")
 
 
 class CrawlTarget(Struct, frozen=True, array_like=True):
@@ -83,13 +88,20 @@ class CrawlResult(Struct, frozen=True, omit_defaults=True):
     hops
         The number of redirects followed.
     check
-        Of a page that the site called unchanged: the outcome of its row. It belongs to the visit,
-        so it is stored beside the journal entry.
+        Of a page that the site called unchanged: the outcome of its row.
     was_requested
         False if the rights of the page were refused before a request, or if the index of an archive
         lacks it.
     low_confidence
         The kind of reason why the confidence in the page's content is low; empty where it is not.
+    url
+        The URL of the target, once the result is stored.
+    text
+        What the local index stores of a page whose row has no Markdown.
+    facts
+        Those of the visit, for an audit (`visit_facts.page_facts`).
+    etag, last_modified
+        The validators of the reply; empty where it has none that can be relied on.
     """
 
     kind: ResultKind
@@ -108,42 +120,61 @@ class CrawlResult(Struct, frozen=True, omit_defaults=True):
     check: ClaimCheck = ""
     was_requested: bool = True
     low_confidence: str = ""
-
-
-class StoredResult(Struct, frozen=True, omit_defaults=True):
-    """A result as its journal entry stores it.
-
-    `text` is what the local index stores of a page whose row has no Markdown, and `facts` are those
-    of its visit, for an audit (`page_facts`).
-    """
-
-    url: str
-    result: CrawlResult
+    url: str = ""
     text: str | None = None
     facts: dict[str, Any] = {}
+    etag: str = ""
+    last_modified: str = ""
 
 
-_decoder: Final = msgspec.json.Decoder(StoredResult)
+_decoder: Final = msgspec.json.Decoder(CrawlResult)
+_visit_decoder: Final = msgspec.json.Decoder(dict[str, str])
 
 
 def encode_entry(
-    target: CrawlTarget,
-    result: CrawlResult,
-    text: str | None,
-    facts: Mapping[str, Any] | None = None,
-) -> bytes:
-    """Return the journal entry of a target, in which links to the page's own site are paths."""
+    target: CrawlTarget, result: CrawlResult, *, charged: tuple[str, ...] = ()
+) -> JournalEntry:
+    """Return the journal entry of a target, without its row.
+
+    The journal is the same for each visit of an unchanged page, so that the store can share it.
+    Links to the page's own site are paths in it. What belongs to the visit is stored beside it,
+    with the release that scraped the page: another one may scrape it differently.
+    """
+    visit = {name: value for name in _OF_VISIT if (value := getattr(result, name))}
     links = _relative_links(result.links, _origin(result.final_url))
-    stored = replace(result, links=links, check="")
-    return msgspec.json.encode(StoredResult(target.url, stored, text or None, dict(facts or {})))
+    shared = replace(result, url=target.url, links=links, **dict.fromkeys(visit, ""))
+    return JournalEntry(
+        target.ordinal,
+        target.url,
+        success=result.kind == "page",
+        journal=msgspec.json.encode(shared),
+        charged=charged,
+        visit=msgspec.json.encode({**visit, "release": __version__}).decode() if visit else None,
+    )
 
 
-def decode_entry(entry: bytes) -> StoredResult:
-    """Return the result of a journal entry."""
-    stored = _decoder.decode(entry)
-    result, origin = stored.result, _origin(stored.result.final_url)
+def decode_entry(journal: bytes, visit: str | None = None) -> CrawlResult:
+    """Return the result of an entry; without its visit, what belongs to that is empty."""
+    result = _decoder.decode(journal)
+    origin, fields = _origin(result.final_url), _fields_of_visit(visit)
     links = tuple([f"{origin}{url}" if url[0] == "/" else url for url in result.links])
-    return replace(stored, result=replace(result, links=links))
+    return replace(result, links=links, **{name: fields.get(name, "") for name in _OF_VISIT})
+
+
+def has_validators(visit: str | None) -> bool:
+    """Return whether a server can be asked if the page of a visit has changed.
+
+    Not if another release scraped the page.
+    """
+    fields = _fields_of_visit(visit)
+    is_usable = bool(fields.get("etag") or fields.get("last_modified"))
+    return is_usable and fields.get("release") == __version__
+
+
+def _fields_of_visit(visit: str | None) -> dict[str, str]:
+    """Return what is stored of a visit; nothing of one of a later release that is not known."""
+    fields = {} if visit is None else _visit_decoder.decode(visit)
+    return fields if fields.get("check", "") in _CHECKS else {}
 
 
 def _origin(url: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from itertools import islice
 from time import monotonic
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from webdata_nb.contract.outcomes import LinkOutcome
 from webdata_nb.contract.requests import CrawlRequest
@@ -99,7 +99,7 @@ def external_links(
 ) -> Iterator[str]:
     """Yield the links of pages to other sites, and where redirects to other sites lead."""
     for entry in entries:
-        result = decode_entry(entry.journal).result
+        result = decode_entry(entry.journal)
         if result.kind == "stopped" and result.reason == OUT_OF_SCOPE:
             yield result.final_url
         elif result.kind == "page" and not (obey_nofollow and result.nofollow_page):
@@ -189,15 +189,16 @@ class LinkCheckResult:
         target = f"redirects to {self.final_url}" if self.redirects else ""
         return ": ".join(filter(None, [target, self.detail]))
 
-    def as_crawl_result(self) -> CrawlResult:
-        """Return what the journal stores."""
-        return CrawlResult(self.outcome, self.final_url, reason=self.reason, detail=self.detail)
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The facts in the journal entry, as `page_facts` reads them."""
+    def as_crawl_result(self, elapsed_s: float) -> CrawlResult:
+        """Return what the journal stores, with facts as `page_facts` reads them."""
         facts = {"status": self.status, "redirects": self.redirects}
-        return {name: value for name, value in facts.items() if value}
+        return CrawlResult(
+            self.outcome,
+            self.final_url,
+            reason=self.reason,
+            detail=self.detail,
+            facts={name: value for name, value in facts.items() if value} | {_ELAPSED: elapsed_s},
+        )
 
 
 class LinkProbe:
@@ -368,11 +369,11 @@ class CheckedLinks:
     next_ordinal: int = 0
     seconds: float = 0.0
 
-    def add(self, url: str, entry: JournalEntry) -> None:
-        """Add a link with its entry; the entries come in their order."""
-        self.urls.add(url)
-        self.next_ordinal = entry.ordinal + 1
-        self.seconds = max(self.seconds, decode_entry(entry.journal).facts.get(_ELAPSED, 0.0))
+    def add(self, ordinal: int, result: CrawlResult) -> None:
+        """Add a link with the ordinal of its entry; the entries come in their order."""
+        self.urls.add(result.url)
+        self.next_ordinal = ordinal + 1
+        self.seconds = max(self.seconds, result.facts.get(_ELAPSED, 0.0))
 
 
 class LinkCheck:
@@ -516,6 +517,4 @@ class LinkCheck:
     def _entry(self, link: SelectedLink, result: LinkCheckResult) -> JournalEntry:
         target = CrawlTarget(link.url, 0, ordinal=self._next_ordinal)
         self._next_ordinal += 1
-        facts = {**result.facts, _ELAPSED: round(self._elapsed_s, 1)}
-        journal = encode_entry(target, result.as_crawl_result(), None, facts)
-        return JournalEntry(target.ordinal, link.url, success=False, journal=journal)
+        return encode_entry(target, result.as_crawl_result(round(self._elapsed_s, 1)))

@@ -295,11 +295,11 @@ class Downloader:
     ) -> None:
         self._plan, self._fetcher, self._spool, self._spools = plan, fetcher, spool, spools
         self._prefetcher = Prefetcher(plan, fetcher, access, spool, concurrency)
-        # URL and result of the targets that earlier attempts stored, by ordinal.
-        self._stored: dict[int, tuple[str, CrawlResult]] = {}
+        # The results of the targets that earlier attempts stored, by ordinal.
+        self._stored: dict[int, CrawlResult] = {}
         self._unstored_pages = 0
 
-    async def restore(self, stored: dict[int, tuple[str, CrawlResult]]) -> None:
+    async def restore(self, stored: dict[int, CrawlResult]) -> None:
         """Take over the results that earlier attempts stored, and the pages that they prefetched.
 
         The plan receives the results again in their order.
@@ -307,7 +307,7 @@ class Downloader:
         self._stored = stored
         for ordinal in stored:
             self._spool.drop(ordinal)
-        await self._prefetcher.restore({url for url, _ in stored.values()})
+        await self._prefetcher.restore({result.url for result in stored.values()})
 
     def next_page(self) -> CrawlTarget | PrefetchedPage | None:
         """Return the next target, or a page to prefetch; None when there is neither at present.
@@ -334,8 +334,8 @@ class Downloader:
         return outcome
 
     def _stored_result(self, target: CrawlTarget) -> StoredResult | None:
-        url, result = self._stored.pop(target.ordinal, ("", None))
-        if result is not None and url != target.url:
+        result = self._stored.pop(target.ordinal, None)
+        if result is not None and result.url != target.url:
             raise JobFailure(
                 "an earlier release started this crawl with a different order of pages; "
                 "start it again"

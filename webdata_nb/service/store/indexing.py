@@ -113,9 +113,7 @@ def _indexed_pages(rows: Sequence[UnindexedRow]) -> list[IndexedPage]:
 def _reachable_sites(rows: Sequence[UnindexedRow]) -> dict[str, bool]:
     """Return whether each visited site was reachable at the last visit, by origin."""
     reachable = {
-        # The entry of a crawl has its reason in its result.
-        origin_of(row.url): row.success
-        or row.journal.get("result", row.journal).get("reason") not in _UNREACHABLE
+        origin_of(row.url): row.success or row.journal.get("reason") not in _UNREACHABLE
         for row in rows
     }
     return {origin: each for origin, each in reachable.items() if len(origin) <= _MAX_ORIGIN_CHARS}

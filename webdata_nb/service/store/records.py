@@ -158,7 +158,7 @@ class JournalEntry:
     `charged` names the operations to charge for a successful row once it is visible. With a
     `content`, `page` has only what belongs to the visit; the content has the rest, and the journal
     if `journal` is empty (`page_contents.share_content`). `visit` is what a crawl stores of the
-    visit beside its row (`crawl.visit_record`). An entry that is read has what its reader needs.
+    visit beside its row (`crawl.journal`). An entry that is read has what its reader needs.
     """
 
     ordinal: int

@@ -1,9 +1,4 @@
-"""Encodes what a crawl stores of the visit of a page beside its row. Pure.
-
-A row and its journal entry are the same for each visit of an unchanged page, so that the store can
-share them. The validators of a reply may differ although its page is the same. The facts for an
-audit are stored in the journal, and read from it.
-"""
+"""Reads what a crawl stores of the visit of a page beside its row: validators and facts. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +9,10 @@ from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Final, Self
+from typing import Any, Final
 
-import msgspec
-from msgspec import Struct, field
-
-from webdata_nb import __version__
 from webdata_nb.contract.url_keys import canonical_key, site_of
-from webdata_nb.service.crawl.journal import ClaimCheck, CrawlResult, decode_entry
+from webdata_nb.service.crawl.journal import CrawlResult, decode_entry
 from webdata_nb.service.pages import PageVisit
 from webdata_nb.service.store.records import JournalEntry
 from webdata_nb.service.web.fetch import is_header_value
@@ -33,56 +24,22 @@ _MAX_CHARACTERS: Final = 1024
 _ENTITY_TAG: Final = re.compile(r'(?:W/)?(?:"[^"]*"|[^",*\s]+)')
 
 
-class VisitRecord(Struct, frozen=True, omit_defaults=True):
-    """What a crawl stores of a visit.
+def validators_of(visit: PageVisit) -> tuple[str, str]:
+    """Return ETag and Last-Modified of a page that was fetched.
 
-    Attributes
-    ----------
-    etag, last_modified
-        The validators of the reply; empty where it has none that can be relied on.
-    release
-        The release that scraped the page: another one may scrape it differently.
-    check
-        As in `CrawlResult`.
+    Both are empty where the reply has none that can be relied on.
     """
-
-    etag: str = ""
-    last_modified: str = ""
-    release: str = field(default_factory=lambda: __version__)  # stored always
-    check: ClaimCheck = ""
-
-    @classmethod
-    def of(cls, visit: PageVisit, check: ClaimCheck) -> Self:
-        """Return the record of a page that was fetched."""
-        headers = {name.lower(): value for name, value in reversed(visit.headers)}
-        modified = headers.get("last-modified", "")
-        if modified and not _is_reliable(modified, headers.get("date"), visit.fetched_at):
-            return cls(check=check)
-        etag = headers.get("etag", "")
-        if not _ENTITY_TAG.fullmatch(etag) or not is_header_value(etag):
-            etag = ""
-        sizes = len(etag), len(modified)
-        is_usable = not visit.rendered and visit.error is None and max(sizes) <= _MAX_CHARACTERS
-        return cls(etag, modified, check=check) if is_usable else cls(check=check)
-
-    @property
-    def has_validators(self) -> bool:
-        """Whether a server can be asked if the page has changed."""
-        return bool(self.etag or self.last_modified)
-
-    def encode(self) -> str | None:
-        """Return the record as JSON; None if it says nothing."""
-        if not self.has_validators and not self.check:
-            return None
-        return msgspec.json.encode(self).decode()
-
-    @classmethod
-    def decode(cls, record: str | None) -> Self:
-        """Return the record in a stored entry; an empty one without it, or of a later release."""
-        try:
-            return msgspec.json.decode(record or "{}", type=cls)
-        except msgspec.ValidationError:
-            return cls()
+    headers = {name.lower(): value for name, value in reversed(visit.headers)}
+    modified = headers.get("last-modified", "")
+    if modified and not _is_reliable(modified, headers.get("date"), visit.fetched_at):
+        return "", ""
+    etag = headers.get("etag", "")
+    if not _ENTITY_TAG.fullmatch(etag) or not is_header_value(etag):
+        etag = ""
+    is_usable = not visit.rendered and visit.error is None
+    if not is_usable or max(len(etag), len(modified)) > _MAX_CHARACTERS:
+        return "", ""
+    return etag, modified
 
 
 def _is_reliable(modified: str, date: str | None, fetched_at: datetime) -> bool:
@@ -142,8 +99,8 @@ def page_facts(entry: JournalEntry, seeds: frozenset[str] | None) -> dict[str, A
 
     `seeds` are the keys of the pages that the sitemaps list, None if the crawl read none.
     """
-    stored = decode_entry(entry.journal)
-    url, result, facts = stored.url, stored.result, stored.facts
+    result = decode_entry(entry.journal)
+    url, facts = result.url, result.facts
     audit = facts.get("audit", {})
     declared = {name: value for name, value in audit.items() if name not in _OF_LINKS}
     return {

@@ -5,9 +5,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from webdata_nb.page.errors import PageError
-from webdata_nb.service.crawl.visit_record import VisitRecord
+from webdata_nb.service.crawl.journal import (
+    CrawlResult,
+    CrawlTarget,
+    decode_entry,
+    encode_entry,
+    has_validators,
+)
+from webdata_nb.service.crawl.visit_facts import validators_of
 from webdata_nb.service.pages import PageVisit
 
 AT = datetime(2026, 11, 25, 12, 0, 0, 300_000, tzinfo=UTC)
@@ -55,24 +63,37 @@ def visit(*headers: tuple[str, str], rendered: bool = False, error: bool = False
 def test_validators_are_stored_where_they_can_be_relied_on(
     headers: list[tuple[str, str]], validators: tuple[str, str]
 ) -> None:
-    record = VisitRecord.of(visit(*headers), "")
-    assert (record.etag, record.last_modified) == validators
-    assert record.has_validators == any(validators)
+    assert validators_of(visit(*headers)) == validators
 
 
 def test_failed_and_rendered_pages_have_no_validators() -> None:
     etag = ("etag", '"a"')
-    assert not VisitRecord.of(visit(etag, rendered=True), "").has_validators
-    assert not VisitRecord.of(visit(etag, error=True), "").has_validators
+    assert validators_of(visit(etag, rendered=True)) == ("", "")
+    assert validators_of(visit(etag, error=True)) == ("", "")
 
 
-def test_a_record_is_read_as_it_was_written() -> None:
-    for record in (
-        VisitRecord('W/"ä"', EARLIER, check="verified"),
-        VisitRecord(check="contradicted"),
-        VisitRecord('"a"', release="another"),
+def test_what_belongs_to_a_visit_is_read_as_it_was_written() -> None:
+    target = CrawlTarget("http://x/", 0, ordinal=0)
+    bare = CrawlResult("page", "http://x/", url="http://x/")
+    for result in (
+        replace(bare, etag='W/"ä"', last_modified=EARLIER, check="verified"),
+        replace(bare, check="contradicted"),
+        replace(bare, etag='"a"'),
     ):
-        assert VisitRecord.decode(record.encode()) == record
-    assert VisitRecord().encode() is None
-    assert not VisitRecord.decode(None).has_validators
-    assert VisitRecord.decode('{"etag": "a", "check": "of a later release"}').check == ""
+        entry = encode_entry(target, result)
+        assert entry.journal == encode_entry(target, bare).journal
+        assert decode_entry(entry.journal, entry.visit) == result
+        assert decode_entry(entry.journal) == bare
+        assert has_validators(entry.visit) == bool(result.etag)
+    entry = encode_entry(target, bare)
+    assert entry.visit is None
+    assert not has_validators(entry.visit)
+
+
+def test_visits_of_other_releases_have_no_validators() -> None:
+    assert not has_validators('{"etag": "a", "release": "another"}')
+    later = '{"etag": "a", "check": "of a later release"}'
+    assert not has_validators(later)
+    bare = CrawlResult("page", "http://x/", url="http://x/")
+    journal = encode_entry(CrawlTarget("http://x/", 0), bare).journal
+    assert decode_entry(journal, later) == bare
