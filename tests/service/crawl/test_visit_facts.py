@@ -76,24 +76,24 @@ def test_what_belongs_to_a_visit_is_read_as_it_was_written() -> None:
     target = CrawlTarget("http://x/", 0, ordinal=0)
     bare = CrawlResult("page", "http://x/", url="http://x/")
     for result in (
-        replace(bare, etag='W/"ä"', last_modified=EARLIER, check="verified"),
+        replace(bare, etag='W/"ä"', last_modified=EARLIER, release="1", check="verified"),
         replace(bare, check="contradicted"),
-        replace(bare, etag='"a"'),
+        replace(bare, etag='"a"', release="1"),
     ):
         entry = encode_entry(target, result)
         assert entry.journal == encode_entry(target, bare).journal
         assert decode_entry(entry.journal, entry.visit) == result
         assert decode_entry(entry.journal) == bare
-        assert has_validators(entry.visit) == bool(result.etag)
-    entry = encode_entry(target, bare)
+        assert has_validators(entry.visit, release="1") == bool(result.etag)
+    entry = encode_entry(target, replace(bare, release="1"))
     assert entry.visit is None
-    assert not has_validators(entry.visit)
+    assert not has_validators(entry.visit, release="1")
 
 
 def test_visits_of_other_releases_have_no_validators() -> None:
-    assert not has_validators('{"etag": "a", "release": "another"}')
-    later = '{"etag": "a", "check": "of a later release"}'
-    assert not has_validators(later)
+    assert not has_validators('{"etag": "a", "release": "another"}', release="1")
+    later = '{"etag": "a", "release": "1", "check": "of a later release"}'
+    assert not has_validators(later, release="1")
     bare = CrawlResult("page", "http://x/", url="http://x/")
     journal = encode_entry(CrawlTarget("http://x/", 0), bare).journal
     assert decode_entry(journal, later) == bare

@@ -15,7 +15,7 @@ from tests.service.routes.test_shared_contents import without_times
 from tests.site.server import Site
 from tests.site.versions import VersionedSite, text_page, varied_site
 from webdata_nb.contract import outcomes, paths
-from webdata_nb.service.crawl import journal
+from webdata_nb.service.crawl import earlier_pages
 
 INCREMENTAL = paths.EXTENDED_CRAWLS.removeprefix("/v1/")
 
@@ -257,7 +257,7 @@ async def test_a_page_of_another_release_is_fetched(
 ) -> None:
     versions = varied_site(site)
     first = await crawl(api, site)
-    monkeypatch.setattr(journal, "__version__", "another")
+    monkeypatch.setattr(earlier_pages, "__version__", "another")
     versions.reset_counts()
     again = await crawl(api, site, first["job_id"])
     assert versions.unchanged_replies == 0

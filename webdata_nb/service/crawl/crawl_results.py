@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from webdata_nb import __version__
 from webdata_nb.contract import outcomes
 from webdata_nb.contract.archives import distance_text
 from webdata_nb.contract.outcomes import LINK_OUTCOMES
@@ -89,7 +90,12 @@ def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
     scraped, (etag, last_modified) = visit.scraped, validators_of(visit)
     if scraped is None:
         return CrawlResult(
-            "page", visit.final_url, hops=visit.hops, etag=etag, last_modified=last_modified
+            "page",
+            visit.final_url,
+            hops=visit.hops,
+            etag=etag,
+            last_modified=last_modified,
+            release=__version__,
         )
     check: ClaimCheck = ""
     if visit.claimed_hash is not None:
@@ -111,6 +117,7 @@ def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
         low_confidence=outcomes.low_confidence_kind(scraped.quality.get("reason")),
         etag=etag,
         last_modified=last_modified,
+        release=__version__,
     )
 
 

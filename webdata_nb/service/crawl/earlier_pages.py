@@ -15,6 +15,7 @@ import orjson
 from msgspec.structs import replace
 from pydantic import ValidationError
 
+from webdata_nb import __version__
 from webdata_nb.contract.requests import CrawlRequest, ExtendedCrawlRequest, ScrapeOptions
 from webdata_nb.service.crawl.journal import CrawlResult, decode_entry, has_validators
 from webdata_nb.service.pages import PageVisit
@@ -144,7 +145,9 @@ class EarlierPages:
         if earlier is None or difference(earlier, request, context.job.context):
             return cls(context)
         stored = await context.visits(base.job_id)
-        visits = {each.url: each for each in stored if has_validators(each.visit)}
+        visits = {
+            each.url: each for each in stored if has_validators(each.visit, release=__version__)
+        }
         return cls(context, base.job_id, visits, base.recheck, audits=request.audit)
 
     async def page(self, url: str) -> EarlierPage | None:

@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from webdata_nb import __version__
 from webdata_nb.contract.outcomes import LinkOutcome
 from webdata_nb.page.errors import ApplicationError
 from webdata_nb.service.compression import zstd
@@ -23,7 +22,7 @@ ClaimCheck = Literal["", "unchanged", "verified", "contradicted"]
 """Whether the site called a page unchanged, and what a full request then found."""
 _CHECKS: Final = frozenset(get_args(ClaimCheck))
 # What belongs to a visit: the validators of a reply may differ although its page is the same.
-_OF_VISIT: Final = ("etag", "last_modified", "check")
+_OF_VISIT: Final = ("etag", "last_modified", "release", "check")
 
 
 class CrawlTarget(Struct, frozen=True, array_like=True):
@@ -102,6 +101,8 @@ class CrawlResult(Struct, frozen=True, omit_defaults=True):
         Those of the visit, for an audit (`visit_facts.page_facts`).
     etag, last_modified
         The validators of the reply; empty where it has none that can be relied on.
+    release
+        The release that scraped the page: another one may scrape it differently.
     """
 
     kind: ResultKind
@@ -125,6 +126,7 @@ class CrawlResult(Struct, frozen=True, omit_defaults=True):
     facts: dict[str, Any] = {}
     etag: str = ""
     last_modified: str = ""
+    release: str = ""
 
 
 _decoder: Final = msgspec.json.Decoder(CrawlResult)
@@ -137,8 +139,7 @@ def encode_entry(
     """Return the journal entry of a target, without its row.
 
     The journal is the same for each visit of an unchanged page, so that the store can share it.
-    Links to the page's own site are paths in it. What belongs to the visit is stored beside it,
-    with the release that scraped the page: another one may scrape it differently.
+    Links to the page's own site are paths in it. What belongs to the visit is stored beside it.
     """
     visit = {name: value for name in _OF_VISIT if (value := getattr(result, name))}
     links = _relative_links(result.links, _origin(result.final_url))
@@ -149,7 +150,7 @@ def encode_entry(
         success=result.kind == "page",
         journal=msgspec.json.encode(shared),
         charged=charged,
-        visit=msgspec.json.encode({**visit, "release": __version__}).decode() if visit else None,
+        visit=msgspec.json.encode(visit).decode() if visit.keys() - {"release"} else None,
     )
 
 
@@ -161,14 +162,14 @@ def decode_entry(journal: bytes, visit: str | None = None) -> CrawlResult:
     return replace(result, links=links, **{name: fields.get(name, "") for name in _OF_VISIT})
 
 
-def has_validators(visit: str | None) -> bool:
+def has_validators(visit: str | None, *, release: str) -> bool:
     """Return whether a server can be asked if the page of a visit has changed.
 
-    Not if another release scraped the page.
+    Not if another release than this one scraped the page.
     """
     fields = _fields_of_visit(visit)
     is_usable = bool(fields.get("etag") or fields.get("last_modified"))
-    return is_usable and fields.get("release") == __version__
+    return is_usable and fields.get("release") == release
 
 
 def _fields_of_visit(visit: str | None) -> dict[str, str]:
