@@ -42,7 +42,8 @@ def reply(count: int) -> bytes:
 
 def ours(body: bytes) -> pd.DataFrame:
     """Decode and validate the reply, and build the typed frame."""
-    status = transport.parse(CrawlStatus, orjson.loads(body))
+    decoded = transport.HttpReply(200, body=body).decode_json()
+    status = transport.parse(CrawlStatus, decoded)
     batch = rows.batch("crawl", status.data)
     columns = schemas.frame_columns("crawl", formats=FORMATS, metadata=True)
     return frame.build(batch.table, columns=columns, objects=batch.objects)

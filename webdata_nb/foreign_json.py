@@ -64,7 +64,12 @@ def decode_json(
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
         value = _parse_tolerantly(well_formed(_decode(data, content_type or "")))
-    if isinstance(value, dict | list) and _may_nest(data, max_depth) and _nests(value, max_depth):
+    return check_depth(value, max_depth)
+
+
+def check_depth(value: Any, max_depth: int = MAX_DEPTH) -> Any:
+    """Return a value of JSON; raises `MalformedJson` if it nests too deep."""
+    if isinstance(value, dict | list) and _nests(value, max_depth):
         raise MalformedJson(f"nests more than {max_depth} levels deep")
     return value
 
@@ -126,12 +131,6 @@ def _decode(data: bytes | str, content_type: str) -> str:
         return data.decode(declared[1] if declared else encoding, "replace")
     except (LookupError, UnicodeError):
         return data.decode(encoding, "replace")
-
-
-def _may_nest(data: bytes | str, levels: int) -> bool:
-    if isinstance(data, str):
-        return data.count("[") + data.count("{") > levels
-    return data.count(b"[") + data.count(b"{") > levels
 
 
 def _nests(value: Any, levels: int) -> bool:

@@ -142,6 +142,15 @@ def test_a_value_that_can_be_kept_is_kept(name: str, value: object, held: object
     assert row["extra"] is None
 
 
+def test_items_with_some_fields_have_all_of_them_in_a_frame() -> None:
+    batch = rows.batch("crawl", [{"images": [{"url": "a.png"}, {"alt": "A", "width": 7}]}])
+    empty = {"url": None, "alt": None, "width": None, "height": None, "caption": None}
+    assert rows.decode_items(batch.table["images"]) == [
+        [empty | {"url": "a.png"}, empty | {"alt": "A", "width": 7}]
+    ]
+    assert "images" not in batch.objects
+
+
 def test_json_that_is_nested_beyond_reason_does_not_break_the_frame() -> None:
     deep: Any = "bottom"
     for _ in range(5000):

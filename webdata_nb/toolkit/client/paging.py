@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final
-
-import orjson
 
 from webdata_nb import errors
 from webdata_nb.contract import limits
@@ -353,7 +352,7 @@ def _identity(row: Mapping[str, Any]) -> object:
     if key := row.get("creative_id"):
         return key
     position = row.get("position")
-    return ("", orjson.dumps(row, option=orjson.OPT_SORT_KEYS) if position is None else position)
+    return ("", json.dumps(row, sort_keys=True) if position is None else position)
 
 
 async def all_jobs(client: Client, *, newest: int | None = None) -> list[JobSummary]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
-from operator import itemgetter
+from itertools import chain
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, get_args
 
@@ -110,21 +110,32 @@ def _item_fields(data_type: pa.DataType) -> dict[str, pa.DataType]:
     return {field.name: field.type for field in struct if field.name != schemas.EXTRA}
 
 
-def are_complete_items(values: Sequence[Any], data_type: pa.DataType) -> bool:
-    """Return whether all items have the fields of the format, with values of their types.
+def _items_fit(values: Sequence[Any], data_type: pa.DataType) -> bool:
+    """Return whether all items are objects of fields of the format, with values of their types.
 
     Arrow would drop other fields and truncate numbers.
     """
-    fields = _item_fields(data_type)
     if not {NoneType, list}.issuperset(map(type, values)):
         return False
-    items = [item for value in values if value for item in value]
-    if not all(type(item) is dict and item.keys() == fields.keys() for item in items):
+    items = list(chain.from_iterable(filter(None, values)))
+    if not {dict}.issuperset(map(type, items)):
+        return False
+    fields = _item_fields(data_type)
+    names = set(chain.from_iterable(set(map(tuple, items))))
+    if not names <= fields.keys():
         return False
     return all(
-        {NoneType, _PYTHON_TYPES[field_type]}.issuperset(map(type, map(itemgetter(name), items)))
-        for name, field_type in fields.items()
+        {NoneType, _PYTHON_TYPES[fields[name]]}.issuperset(
+            map(type, [item.get(name) for item in items])
+        )
+        for name in names
     )
+
+
+def _are_complete_items(values: Sequence[Any], data_type: pa.DataType) -> bool:
+    """Return whether items that fit have every field of the format, as those of frames have."""
+    count = len(_item_fields(data_type))
+    return {count}.issuperset(map(len, chain.from_iterable(filter(None, values))))
 
 
 def encode_items(items: Sequence[Any], data_type: pa.DataType) -> Items:
@@ -256,7 +267,9 @@ def batch(table: TableName, rows: Sequence[Row], *, memory: Pool = None) -> Tabl
         column = _convert_at_once(field, values, memory)
         if column is None:
             column = _convert_each(field, values, extra, memory)
-        elif schemas.holds_objects(field):
+        elif schemas.holds_objects(field) and (
+            not schemas.has_items(field) or _are_complete_items(values, field.type)
+        ):
             objects[field.name] = values
         columns.append(column)
     extra_texts = [dumps(extra[row]) if row in extra else None for row in range(len(rows))]
@@ -504,7 +517,7 @@ def _encode_items(value: Any, data_type: pa.DataType) -> Any:
 
 
 def _if_items(values: Values, data_type: pa.DataType) -> Values | None:
-    return values if are_complete_items(values, data_type) else None
+    return values if _items_fit(values, data_type) else None
 
 
 # By column type: the encoder of one value, and the check for converting a whole column.
