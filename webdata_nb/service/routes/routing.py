@@ -472,8 +472,14 @@ class StrictRoute(OpenRoute):
         options["responses"] = error_responses(*ALWAYS, *body) | (options.get("responses") or {})
         super().__init__(path, endpoint, **options)
         dependant = self.dependant
-        self._is_read = "GET" in (self.methods or ()) and not dependant.header_params
-        self._dependencies = [(each.name, each.call) for each in dependant.dependencies]
+        self._dependencies = {
+            each.name: each.call for each in dependant.dependencies if each.name and each.call
+        }
+        self._is_read = (
+            "GET" in (self.methods or ())
+            and not dependant.header_params
+            and len(self._dependencies) == len(dependant.dependencies)
+        )
         self._path_fields = {each.alias: each for each in dependant.path_params}
         self._query_fields = {each.alias: each for each in dependant.query_params}
 
@@ -507,7 +513,7 @@ class StrictRoute(OpenRoute):
                 if errors:
                     return None
                 arguments[field.name] = value
-        for name, dependency in self._dependencies:
+        for name, dependency in self._dependencies.items():
             arguments[name] = await dependency(request)
         if self.dependant.request_param_name:
             arguments[self.dependant.request_param_name] = request
