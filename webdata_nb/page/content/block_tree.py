@@ -336,6 +336,9 @@ _MAX_CODE_WRAPPERS = 3  # elements around the text of short code
 _UNSPACED_WORD_LENGTH = 6  # characters per word in a script without spaces
 
 
+_INDEX: Final = attrgetter("index")
+
+
 class TooManyBlocksError(Exception):
     """A page has more than `MAX_BLOCKS` blocks."""
 
@@ -491,18 +494,22 @@ class BlockTree:
 
     def blocks_below(self, block: Block) -> list[Block]:
         """Return the descendants of `block`."""
-        first, last = (
-            bisect_left(self.blocks, index, key=attrgetter("index"))
-            for index in (block.index + 1, block.end)
-        )
-        return self.blocks[first:last]
+        first = bisect_left(self.blocks, block.index + 1, key=_INDEX)
+        return self.blocks[first : bisect_left(self.blocks, block.end, first, key=_INDEX)]
 
     def text_runs_in(self, block: Block) -> list[TextRun]:
         """Return the text runs in the subtree of `block`."""
         if block is self.root:
             return self.text_runs
-        first, last = block.index, block.end
-        return [run for run in self.text_runs if first <= run.block.index < last]
+        runs = self.text_runs
+        first = bisect_left(runs, block.first_text_run, key=_INDEX)
+        last = len(runs)
+        if block.end < len(self.all_blocks):
+            last = bisect_left(runs, self.all_blocks[block.end].first_text_run, first, key=_INDEX)
+        # The text between the block and the next one is in a block around it.
+        while last > first and not block.index <= runs[last - 1].block.index < block.end:
+            last -= 1
+        return runs[first:last]
 
 
 class _ClassTraits(dict[str | None, int]):

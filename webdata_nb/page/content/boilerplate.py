@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from webdata_nb.page.content.page_kind import PageKind
 
 _EXEMPT_TAGS: Final = word_set("body main article h1 p td tr tbody dt code pre em strong a")
+# Other blocks without a trait are no boilerplate.
+_BOILERPLATE_TAGS: Final = word_set("aside figcaption footer form header")
 _BESIDE_CONTENT: Final = SIDEBAR | RELATED
 _STRONG_SIGNS: Final = OVERLAY | FOOTER | SIGN_UP | SHARING | ASIDE
 _BOILERPLATE_TRAITS: Final = (
@@ -110,7 +112,7 @@ def _drop(
     tree: BlockTree, totals: PageTotals, is_dropped: Callable[[Block, PageTotals], bool]
 ) -> None:
     skip = 1  # the root stays
-    for block in tree.blocks:
+    for block in [each for each in tree.blocks if each.traits or each.tag in _BOILERPLATE_TAGS]:
         if block.index >= skip and block.words and is_dropped(block, totals):
             block.dropped = True
             skip = block.end
@@ -259,7 +261,8 @@ def trim_article(tree: BlockTree, region: Block, headline: TextRun | None) -> No
     tree.apply_drops()
     title = None if headline is None else headline.block
     for block in _remaining_blocks(tree, region):
-        block.dropped = block is title or _is_article_frame(block, region)
+        may_be_frame = block.traits or block.tag in _BOILERPLATE_TAGS
+        block.dropped = block is title or (bool(may_be_frame) and _is_article_frame(block, region))
     tree.apply_drops()
 
 

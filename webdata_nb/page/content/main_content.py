@@ -385,7 +385,7 @@ def _prune(tree: BlockTree, region: Block) -> None:
     index = region.index + 1
     while index < region.end:
         block = tree.all_blocks[index]
-        if block.dropped or is_wordless_boilerplate(block):
+        if block.dropped or (block.traits and is_wordless_boilerplate(block)):
             block.element.decompose()
             index = block.end
             continue
