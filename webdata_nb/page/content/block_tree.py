@@ -548,6 +548,7 @@ def _walk(
     block = Block(root, None, 0, 0, 0)
     blocks, text_runs = [block], list[TextRun]()
     class_traits, element_traits = _ClassTraits(), _with_traits_of_ids(root, element_traits)
+    tags_with_traits = {element.tag for element in element_traits}
     # The innermost open element with a state, the first node after it, its block, whether it is in
     # a link, and its depth of nested code.
     innermost, following, in_link, code_depth = root, None, False, 0
@@ -566,7 +567,7 @@ def _walk(
         elif type(node) is Element:
             tag, target = node.tag, block
             traits = class_traits[node.attr("class")]
-            if element_traits and node in element_traits:
+            if tag in tags_with_traits and node in element_traits:
                 traits |= element_traits[node]
             if tag not in _INLINE or traits & _BLOCK_TRAITS:
                 run = None
