@@ -82,3 +82,9 @@ def test_malformed_feed_is_parsed() -> None:
     assert feed is not None
     assert feed.title == "T"
     assert parser.read_feed("<p>no feed") is None
+
+
+def test_white_space_is_folded_as_by_splitting_and_joining() -> None:
+    for code in range(0x110000):
+        text = f"{chr(code)} a{chr(code)}b {chr(code)}"
+        assert parser.collapse_whitespace(text) == " ".join(text.split()), hex(code)
