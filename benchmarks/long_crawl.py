@@ -3,7 +3,7 @@
 The site is a tree in a process of its own, whose pages are numbered in breadth-first order. Each
 page has 250 words, and links to 8 pages after it and 13 before it. The call runs in a process of
 its own with a new local service. Memory is the sum of the proportional set sizes of the caller and
-all processes of the service, sampled every two seconds. Processor time is that of the caller, the
+all processes of the service, sampled every second. Processor time is that of the caller, the
 service, its page workers and the site, each by tenths of the pages: on a busy machine it shows what
 grows with the crawl, which the speed does not.
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from tests.site.server import Site
 
-SAMPLE_S: Final = 2.0
+SAMPLE_S: Final = 1.0
 MIB: Final = 1024 * 1024
 _CALL: Final = """
 import sys
@@ -148,7 +148,7 @@ def _run(url: str, pages: int, strategy: str, folder: Path, site: int) -> list[S
             samples.append(
                 Sample(time.monotonic() - start, memory, _rows(home), meter.processor_s())
             )
-            if len(samples) % 30 == 0:
+            if len(samples) % 60 == 0:
                 last = samples[-1]
                 print(
                     f"{last.at_s:6.0f} s {last.rows:6} rows {last.memory / MIB:5.0f} MiB",

@@ -105,9 +105,9 @@ def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
         "page",
         visit.final_url,
         content_hash=scraped.content_hash,
-        links=tuple(link.url for link in links),
+        links=tuple([link.url for link in links]),
         anchor_grades=anchor_grades(link.anchor for link in links) if grade_anchors else "",
-        nofollow_links=tuple(index for index, link in enumerate(links) if link.nofollow),
+        nofollow_links=tuple([index for index, link in enumerate(links) if link.nofollow]),
         nofollow_page="nofollow" in scraped.robots,
         canonical=scraped.canonical,
         sketch=scraped.sketch,
@@ -238,9 +238,10 @@ OUTCOMES_PER_BATCH: Final = 5000
 # an attempt after a kill replays no more.
 STATE_PAGES: Final = 10_000
 STATE_SHARE: Final = 0.2
-# Pages that come within this time of the last commit share the next one: a transaction costs about
-# as much as writing five pages. Readers of a running job look ten times a second.
-COMMIT_INTERVAL_S: Final = 0.05
+# Pages that come within this time of the last commit share the next one, up to a number. Readers of
+# a running job look ten times a second.
+COMMIT_INTERVAL_S: Final = 0.1
+MAX_PAGES_TOGETHER: Final = 16
 
 
 class ResultStore:
@@ -426,7 +427,8 @@ class ResultStore:
         self._uncommitted.append(batch)
         if self._next_commit is None:
             self._next_commit = asyncio.create_task(self._commit_together())
-        if self._plan.is_over:
+        is_replayed = entry is None  # no page is fetched meanwhile that could join it
+        if is_replayed or self._plan.is_over or len(self._uncommitted) >= MAX_PAGES_TOGETHER:
             self._must_commit.set()
         await self._next_commit
 

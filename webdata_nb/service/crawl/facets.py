@@ -48,10 +48,17 @@ class UrlHashes:
     def __init__(self) -> None:
         self._arrays = [array("Q") for _ in range(_ARRAYS)]
         self._count = 0
+        # A key is added after it was looked for.
+        self._last = "", hash64(b"")
+
+    def _number(self, key: str) -> int:
+        if key is not self._last[0]:
+            self._last = key, hash64(key.encode())
+        return self._last[1]
 
     def add(self, key: str) -> None:
         """Add a key, unless it is there."""
-        number = hash64(key.encode())
+        number = self._number(key)
         numbers = self._arrays[number >> _SHIFT]
         at = bisect_left(numbers, number)
         if at == len(numbers) or numbers[at] != number:
@@ -59,7 +66,7 @@ class UrlHashes:
             self._count += 1
 
     def __contains__(self, key: str) -> bool:
-        number = hash64(key.encode())
+        number = self._number(key)
         numbers = self._arrays[number >> _SHIFT]
         at = bisect_left(numbers, number)
         return at < len(numbers) and numbers[at] == number

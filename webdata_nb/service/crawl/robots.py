@@ -237,11 +237,11 @@ class JobRobots:
 
     async def rules(self, url: str) -> RobotsRules:
         """Return the parsed rules of the site."""
-        reply, site = await self.reply(url), url_origin(url)
-        if site not in self._rules:
-            steps = RobotsRules.parse_in_steps(reply.rules, self._token)
-            self._rules[site] = await run_cooperatively(steps)
-        return self._rules[site]
+        site = url_origin(url)
+        if (rules := self._rules.get(site)) is None:
+            steps = RobotsRules.parse_in_steps((await self.reply(url)).rules, self._token)
+            rules = self._rules[site] = await run_cooperatively(steps)
+        return rules
 
     async def reply(self, url: str) -> RobotsReply:
         """Return the site's reply, requested once for each job."""

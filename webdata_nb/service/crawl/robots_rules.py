@@ -167,6 +167,8 @@ class RobotsRules:
 
     def match_in_steps(self, url: str) -> Steps[RobotsRule | None]:
         """Return the rule that decides on `url`; None where no rule matches."""
+        if not self.prefixes and not self.patterns:
+            return None
         path = encoded_path(url)
         prefix = self._longest_prefix(path)
         for number, rule in enumerate(self.patterns):

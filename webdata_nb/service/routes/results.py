@@ -252,11 +252,13 @@ async def _stream(
     with state.events.listen(job_id) as listener:
         while True:
             try:
-                job = await state.store.job(account_id, job_id)
+                snapshot = await state.store.job_snapshot(
+                    account_id, job_id, row_range=lambda _: None, examples=0
+                )
+                job, counts = snapshot.job, snapshot.receipt.counts
                 async for events, next_position in _row_events(state, job, position):
                     yield events
                     position = next_position
-                counts = (await state.store.receipt(job.id, examples=0)).counts
                 failed = {
                     outcome.removeprefix("failed:"): count
                     for outcome, count in counts.items()
@@ -309,8 +311,10 @@ async def _crawl_row_events(
     state: AppState, job: JobRecord, position: StreamPosition
 ) -> AsyncIterator[tuple[bytes, StreamPosition]]:
     """Yield events of newly visible rows of a crawl, which are final."""
-    while rows := await state.store.row_summaries(
-        job.id, start=position.announced, count=ROWS_PER_READ
+    while position.announced < job.published and (
+        rows := await state.store.row_summaries(
+            job.id, start=position.announced, count=ROWS_PER_READ
+        )
     ):
         events = [_page(job.id, row, position.announce(row.position)) for row in rows]
         position = position.announce(rows[-1].position)

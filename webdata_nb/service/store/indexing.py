@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import takewhile
 from typing import Final
 
+from webdata_nb import malloc
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.records import IndexedPage, JobRecord, UnindexedRow
 from webdata_nb.service.store.sql.jobs import JobQueue
@@ -122,7 +123,7 @@ def _reachable_sites(rows: Sequence[UnindexedRow]) -> dict[str, bool]:
 class BackgroundIndexer:
     """Brings the text index up to date after the end of a job, unless other jobs are active.
 
-    It also compresses receipts, and returns the free space that this leaves.
+    It also compresses receipts, and returns the free space and memory that this leaves.
     """
 
     def __init__(self, store: Store, indexer: Indexer) -> None:
@@ -142,6 +143,7 @@ class BackgroundIndexer:
             self._due.clear()
             if not await self._catch_up():
                 self._due.set()
+            malloc.trim()  # what the job and its index leave behind, until the next job
 
     async def _catch_up(self) -> bool:
         try:

@@ -391,17 +391,18 @@ class RedirectFollower:
         )
 
     async def _read(self, response: aiohttp.ClientResponse) -> FetchedResponse | _RedirectReply:
-        if (
-            sum(len(name) + len(value) for name, value in response.raw_headers)
-            > self._limits.header_bytes
+        if sum([len(name) + len(value) for name, value in response.raw_headers]) > (
+            self._limits.header_bytes
         ):
             raise FetchError(
                 "protocol",
                 f"The response headers are larger than {self._limits.header_bytes:,} bytes.",
             )
         headers = tuple(
-            (name.decode("latin-1").lower(), decode_header(value))
-            for name, value in response.raw_headers
+            [
+                (name.decode("latin-1").lower(), decode_header(value))
+                for name, value in response.raw_headers
+            ]
         )
         target = None
         if self._request.follow_redirects:

@@ -8,6 +8,7 @@ of a message can contain code. A page that exploits a bug of the parser may cont
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -30,7 +31,7 @@ SIZES: Final = struct.Struct("!II")
 MAX_REPLY_BYTES: Final = 200 * 1024 * 1024
 MAX_FAILURE_CHARS: Final = 500
 OUT_OF_MEMORY: Final = "the page needs more memory than a page may have"
-_WEB: Final = ("http://", "https://")
+_WEB: Final = re.compile("https?://")
 _TYPES: Final[dict[str, Any]] = {
     EXTRACTION: Extraction,
     EVIDENCE: list[ValueEvidence],
@@ -154,7 +155,7 @@ def decode_reply_in_steps(
         raise BadMessage("a reply whose sizes are not those of its parts")
     links = [link.url for link in reply.page.outlinks]
     links += [each.name for each in reply.page.declarations if each.kind == "link"]
-    if not all(url.startswith(_WEB) for url in links):
+    if not all(map(_WEB.match, links)):
         raise BadMessage("a link that is no web address")
     objects = _convert(_loads(memoryview(reply.objects)), _Objects, "an object")
     (start, end), *places = pairwise(accumulate(sizes, initial=0))
