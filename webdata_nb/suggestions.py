@@ -104,6 +104,7 @@ _GROUPED: Final[Mapping[str, str]] = {
     "archive": 'as_of={"source": ...}',
     "recheck": 'since={"base": ..., "recheck": ...}',
     "batch_rows": "stream=500",
+    "partition": "executor=... alone: a crawl is a partition of its own",
 }
 
 

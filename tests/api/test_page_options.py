@@ -171,6 +171,11 @@ async def test_an_option_of_a_dict_as_an_argument_is_refused_with_its_form(
         await asyncio.to_thread(lambda: _awaited(function(SITE, **{option: 1})))
 
 
+def test_the_size_of_partitions_of_crawls_is_refused() -> None:
+    with pytest.raises(TypeError, match="a crawl is a partition of its own"):
+        api.crawl_df([SITE], executor="dask", out="parts", partition=4)  # type: ignore[call-overload]
+
+
 def _awaited(result: Any) -> Any:
     return asyncio.run(result) if inspect.iscoroutine(result) else result
 

@@ -122,7 +122,7 @@ def test_signatures_keep_argument_order_and_defaults() -> None:
         "stale_if_error: 'bool | float' = False, timeout: 'float | None' = None, "
         "on_cancel: 'OnCancel' = 'raise', on_error: 'OnError' = 'row', "
         "executor: \"Executor | DaskClient | Literal['dask'] | None\" = None, "
-        "partition: 'int | None' = None, budget: 'float | None' = None, "
+        "budget: 'float | None' = None, partition: 'int | None' = None, "
         "dtype_backend: 'DtypeBackend' = 'pandas', out: 'str | Path | None' = None) "
         "-> 'pd.DataFrame'"
     )

@@ -72,7 +72,7 @@ class Conflict(NamedTuple):
 
 
 _ARCHIVES: Final = ("archive", "as_of")
-_PARTITIONS: Final = ("lazy", "a Dask executor", "partition")
+_IN_PARTITIONS: Final = ("lazy", "a Dask executor")
 
 CONFLICTS: Final = (
     Conflict(("archive",), ("as_of",), "each says where the pages come from"),
@@ -115,12 +115,12 @@ CONFLICTS: Final = (
     Conflict(("audit",), ("stream", "lazy"), "an audit compares all pages of a crawl in one frame"),
     Conflict(
         ("archive", "since", "a WARC file as out"),
-        _PARTITIONS,
+        _IN_PARTITIONS,
         "files and crawls that this machine knows are not there on others",
     ),
     Conflict(
         ("more than 1,000 pages", "a WARC file as out"),
-        ("a list", *_PARTITIONS, "executor"),
+        ("a list", *_IN_PARTITIONS, "executor"),
         "one crawl writes its rows or responses to out",
     ),
     Conflict(

@@ -978,7 +978,6 @@ def crawl_inputs(
         "lazy": lazy,
         "a Dask executor": arguments.is_dask(executor),
         "executor": executor,
-        "partition": options.get("partition"),
         **(forms or {}),
     }
     if conflict := conflict_of(used):

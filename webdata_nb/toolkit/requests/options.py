@@ -486,8 +486,6 @@ class InputListOptions(TypedDict, total=False):
         of this process, runs partitions of the inputs on the workers of a cluster, up to 1,000,000
         inputs; it needs `out`, a directory or fsspec URL that gets one Parquet part for each
         partition. Where the call is repeated, existing parts are not run again.
-    partition
-        With Dask: the number of inputs in one partition (default: about 10 seconds of work).
     budget
         Credits that this call may cost at most, by the service's catalog; where it may cost
         more, OverBudget, and nothing was started.
@@ -495,8 +493,17 @@ class InputListOptions(TypedDict, total=False):
 
     on_error: OnError
     executor: Executor | DaskClient | Literal["dask"] | None
-    partition: int | None
     budget: float | None
+
+
+class PartitionOptions(InputListOptions, total=False):
+    """How several short inputs are run; a crawl is a partition of its own.
+
+    partition
+        With Dask: the number of inputs in one partition (default: about 10 seconds of work).
+    """
+
+    partition: int | None
 
 
 class OutputOptions(TypedDict, total=False):
@@ -542,7 +549,7 @@ class CrawlRequestOptions(CrawlOptions, WebhookOptions, total=False):
     """The options that a crawl request is built from."""
 
 
-class SearchDfOptions(SearchOptions, TableOptions, total=False):
+class SearchDfOptions(SearchOptions, TableOptions, PartitionOptions, total=False):
     """The options of `search_df`."""
 
 
@@ -559,12 +566,12 @@ class WatchDfOptions(CrawlOptions, total=False):
     timeout: float | None
 
 
-class CreativesDfOptions(CreativesOptions, TableOptions, total=False):
+class CreativesDfOptions(CreativesOptions, TableOptions, PartitionOptions, total=False):
     """The options of `creatives_df`."""
 
 
 class ScrapeDfOptions(
-    SinglePageOptions, CacheOptions, CancelOptions, InputListOptions, OutputOptions, total=False
+    SinglePageOptions, CacheOptions, CancelOptions, PartitionOptions, OutputOptions, total=False
 ):
     """The options of `scrape_df`."""
 
