@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from tests.postgres import PostgresServer, schema_name
+from tests.stores.document_index import open_document_index
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
-from webdata_nb.service.store.backends import open_text_index
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex
@@ -53,5 +53,5 @@ async def store(store_factory: StoreFactory, tmp_path: Path) -> AsyncIterator[St
 @pytest.fixture
 async def index(store: Store, tmp_path: Path) -> AsyncIterator[TextIndex]:
     """Open the empty text index of each kind of store."""
-    async with open_text_index(tmp_path, store) as opened:
+    async with open_document_index(tmp_path, store) as opened:
         yield opened

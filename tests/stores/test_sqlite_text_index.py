@@ -16,8 +16,8 @@ from tests.stores.jobs import ALICE, BOB
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.store.backends import INDEX_FILE
 from webdata_nb.service.store.records import IndexedPage
-from webdata_nb.service.store.sql.text_index import TextIndex, decompressed
-from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex
+from webdata_nb.service.store.sql.text_index import TextIndex
+from webdata_nb.service.store.sqlite.text_index import SqliteTextIndex, decompressed
 
 WORDS = ("moss", "stone", "fern", "birch", "aurora", "petrel", "tide", "fox", "hedgehog", "rain")
 SITES = ("http://a", "http://b", "http://c")

@@ -23,7 +23,7 @@ from webdata_nb.service.store.sql.text_index import TextIndex, strip_markdown
 
 
 def document(position: int, title: str, text: str) -> IndexedPage:
-    return IndexedPage(f"http://x/{position}", title, text)
+    return IndexedPage(f"http://x/{position}", title, text, position)
 
 
 async def urls(
@@ -460,6 +460,17 @@ async def test_an_unchanged_page_belongs_to_the_last_job(index: TextIndex) -> No
     assert await urls(index, "changed") == ["http://x/1"]
 
 
+async def test_an_unchanged_page_has_its_snippet_at_another_position(index: TextIndex) -> None:
+    await index.add(ALICE, "j1", [document(3, "Rain", "aurora and clouds")], upto=4)
+    moved = IndexedPage("http://x/3", "Rain", "aurora and clouds", 7)
+    await index.add(ALICE, "j2", [moved, document(3, "Other", "no light")], upto=8)
+    await index.delete("j1")
+    assert await index.find(ALICE, "aurora", limit=9) == []
+    await index.add(ALICE, "j3", [moved], upto=8)
+    [match] = await index.find(ALICE, "aurora", limit=9)
+    assert (match.url, match.snippet) == ("http://x/3", "aurora and clouds")
+
+
 async def test_words_with_the_same_hash_do_not_match(index: TextIndex) -> None:
     assert zlib.crc32(b"plumless") == zlib.crc32(b"buckeroo")
     await index.add(ALICE, "j", [document(0, "t", "a plumless hat")], upto=1)
@@ -483,6 +494,21 @@ async def test_a_title_with_combining_accents_is_found(index: TextIndex) -> None
     for query in ("resume", "r\u00e9sum\u00e9"):
         [match] = await index.find(ALICE, query, limit=1)
         assert match.snippet == "words about it"
+
+
+@pytest.mark.parametrize("store_factory", ["postgres"], indirect=True)
+async def test_pages_whose_rows_are_gone_are_not_found(store: Store, tmp_path: Path) -> None:
+    await accounts(store)
+    fox: dict[str, object] = {"url": "http://x/", "success": True, "markdown": "fox"}
+    await _crawled(store, {"url": "http://x/"}, [fox])
+    async with open_text_index(tmp_path, store) as index:
+        await Indexer(store, index).catch_up()
+        [match] = await index.find(ALICE, "fox", limit=9)
+        assert match.snippet == "fox"
+        [job] = await store.jobs(ALICE, limit=1)
+        await store.retention.mark_expired(job.id, now=NOW + 2)
+        await store.retention.delete_rows(job.id, now=NOW + 2)
+        assert await index.find(ALICE, "fox", limit=9) == []
 
 
 async def test_pages_that_are_gone_leave_the_index(store: Store, tmp_path: Path) -> None:

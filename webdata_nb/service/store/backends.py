@@ -138,7 +138,7 @@ def open_text_index(data_dir: Path, store: Store) -> TextIndex:
 
     if not isinstance(store, Store) or not isinstance(store.database, PostgresDatabase):
         raise TypeError("a store of PostgreSQL or SQLite is expected")
-    return PostgresTextIndex(store.database)
+    return PostgresTextIndex(store.database, store)
 
 
 async def check_store(

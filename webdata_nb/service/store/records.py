@@ -364,11 +364,12 @@ class UnindexedRow:
 
 @dataclass(frozen=True, slots=True)
 class IndexedPage:
-    """The text of a visible row for the text index."""
+    """The text of a visible row for the text index, and the position of the row in its job."""
 
     url: str
     title: str
     text: str
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)

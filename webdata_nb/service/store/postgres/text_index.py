@@ -1,11 +1,13 @@
 """Full-text search over stored pages with hashes of their words in a GIN index.
 
-All processes of a store share the index. Words are split and folded here and not by a text search
-configuration of the server: they are the same for every locale, and need no extension.
+All processes of a store share the index. It has no texts: snippets come from the stored rows. Words
+are split and folded here and not by a text search configuration of the server: they are the same
+for every locale, and need no extension.
 """
 
 from __future__ import annotations
 
+import asyncio
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -15,14 +17,15 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from webdata_nb.service.store.postgres.database import PostgresDatabase
-from webdata_nb.service.store.records import IndexedPage
+from webdata_nb.service.store.records import IndexedPage, UnindexedRow
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
+from webdata_nb.service.store.sql.jobs import JobQueue
 from webdata_nb.service.store.sql.text_index import (
     MAX_TITLE_CHARS,
     TextIndex,
     best_snippet,
-    decompressed,
     folded_words,
+    indexed_page,
     query_words,
 )
 
@@ -83,10 +86,13 @@ MAX_CANDIDATES: Final = 2000
 
 
 class PostgresTextIndex(TextIndex):
-    """A `TextIndex` in the database of a store, which opens and closes it."""
+    """A `TextIndex` in the database of a store, which opens and closes it.
 
-    def __init__(self, database: PostgresDatabase) -> None:
-        self._database = database
+    `source` has the rows that were indexed.
+    """
+
+    def __init__(self, database: PostgresDatabase, source: JobQueue) -> None:
+        self._database, self._source = database, source
 
     async def __aenter__(self) -> Self:
         return self
@@ -108,9 +114,10 @@ class PostgresTextIndex(TextIndex):
     async def _read(self, statement: str, /, **values: Any) -> Sequence[SqlRow]:
         return await self._database.read(statement, **values)
 
-    def _word_values(self, page: IndexedPage) -> dict[str, Any]:
+    def _text_values(self, page: IndexedPage) -> dict[str, Any]:
         words = page_words(page.title, page.text)
         return {
+            "position": page.position,
             "hashes": list(words.hashes),
             "weights": words.weights,
         }
@@ -125,6 +132,15 @@ class PostgresTextIndex(TextIndex):
             "max_candidates": MAX_CANDIDATES,
         }
 
-    def _snippet(self, row: SqlRow, words: Collection[str]) -> str | None:
+    async def _texts(self, rows: Sequence[SqlRow]) -> Sequence[str | None]:
+        places = [(row["job_id"], row["position"]) for row in rows]
+        return await asyncio.to_thread(_texts_of, await self._source.indexed_rows(places))
+
+    def _snippet(self, title: str, text: str, words: Collection[str]) -> str | None:
         """Return None for a page that has only other words with the same hashes."""
-        return best_snippet(row["title"], decompressed(row["text"]), words)
+        return best_snippet(title, text, words)
+
+
+def _texts_of(rows: Sequence[UnindexedRow | None]) -> list[str | None]:
+    pages = (None if row is None else indexed_page(row) for row in rows)
+    return [None if page is None else page.text for page in pages]

@@ -54,7 +54,13 @@ from webdata_nb.service.store.sql.batches import (
     JobFinish,
     settle_end,
 )
-from webdata_nb.service.store.sql.connection import Lane, SqlDatabase, SqlRow, Transaction
+from webdata_nb.service.store.sql.connection import (
+    Lane,
+    NamedStatement,
+    SqlDatabase,
+    SqlRow,
+    Transaction,
+)
 from webdata_nb.service.store.sql.contents import ContentReader, SegmentSource, entry_of_row
 from webdata_nb.service.store.sql.job_rows import (
     accepted_job,
@@ -294,9 +300,23 @@ class JobQueue:
 
     async def unindexed_rows(self, job_id: str, *, start: int, count: int) -> list[UnindexedRow]:
         """Return visible rows with their journal, from position `start`."""
-        rows = await self.database.read(
-            "unindexed_rows", job_id=job_id, start=start, stop=start + count
+        return await self._indexable_rows(
+            await self.database.read(
+                "unindexed_rows", job_id=job_id, start=start, stop=start + count
+            )
         )
+
+    async def indexed_rows(self, places: Sequence[tuple[str, int]]) -> list[UnindexedRow | None]:
+        """Return the rows at some jobs' positions, in their order; None for those that are gone."""
+        statements: list[NamedStatement] = [
+            ("unindexed_rows", {"job_id": job_id, "start": position, "stop": position + 1})
+            for job_id, position in places
+        ]
+        found = await self.database.query(lambda transaction: transaction.rows_of_each(statements))
+        rows = iter(await self._indexable_rows([row for [row] in filter(None, found)]))
+        return [next(rows) if each else None for each in found]
+
+    async def _indexable_rows(self, rows: Sequence[SqlRow]) -> list[UnindexedRow]:
         decoded = await self.contents.convert(list(map(entry_of_row, rows)), _decoded_row)
         return [
             UnindexedRow(

@@ -266,8 +266,8 @@ TABLE replica (
   seen_at DOUBLE PRECISION NOT NULL
 );
 
--- The text index, which SQLite has in a file of its own: compressed texts, and hashes of their words.
--- It is derived from the stored rows: where no cursor is left, it is filled again.
+-- The text index, which SQLite has in a file of its own: hashes of words and no texts. It is derived
+-- from the stored rows: where no cursor is left, it is filled again.
 -- on postgresql: CREATE TABLE index_cursor (
 -- on postgresql:   job_id TEXT PRIMARY KEY,
 -- on postgresql:   account_id TEXT NOT NULL,
@@ -281,7 +281,7 @@ TABLE replica (
 -- on postgresql:   url TEXT NOT NULL,
 -- on postgresql:   origin TEXT NOT NULL,
 -- on postgresql:   title TEXT NOT NULL,
--- on postgresql:   text BYTEA NOT NULL,
+-- on postgresql:   position BIGINT NOT NULL,
 -- on postgresql:   hashes INTEGER[] NOT NULL,
 -- on postgresql:   weights BYTEA NOT NULL
 -- on postgresql: );
@@ -328,7 +328,6 @@ TABLE replica (
 -- Compressed already, or not compressible.
 -- on postgresql: ALTER TABLE content ALTER COLUMN body SET STORAGE EXTERNAL;
 -- on postgresql: ALTER TABLE receipt_block ALTER COLUMN body SET STORAGE EXTERNAL;
--- on postgresql: ALTER TABLE indexed_page ALTER COLUMN text SET STORAGE EXTERNAL;
 -- on postgresql: ALTER TABLE indexed_page ALTER COLUMN hashes SET STORAGE EXTERNAL;
 -- on postgresql: ALTER TABLE indexed_page ALTER COLUMN weights SET STORAGE EXTERNAL;
 -- Pages are compressed by a method that is several times faster, if the server has it.

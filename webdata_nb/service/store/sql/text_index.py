@@ -16,14 +16,14 @@ from itertools import islice
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from webdata_nb.service.compression import zstd
 from webdata_nb.service.store.records import IndexedPage, TextMatch, UnindexedRow
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 
 T = TypeVar("T")
 # More words of a query are not looked for.
 MAX_QUERY_WORDS: Final = 64
-_LEVEL: Final = 3
+# Pages whose texts are in memory at one time.
+_SNIPPETS: Final = 20
 # Pages that one transaction deletes, with their words, so that searches do not wait for long.
 _DELETED: Final = 100
 
@@ -32,9 +32,9 @@ class TextIndex(ABC):
     """Full-text search over visible rows, to be used by `async with`.
 
     The index is derived data: when it is lost or damaged, it starts empty and is filled again.
-    Several processes may fill one index at the same time. It has a row for each page, with the
-    compressed text, and the database's own index of the words follows these rows. Subclasses know
-    how a database stores and matches words.
+    Several processes may fill one index at the same time. It has a row for each page, and the
+    database's own index of the words follows these rows. Subclasses know how a database stores and
+    matches words, and where it has the texts.
 
     Raises
     ------
@@ -65,17 +65,21 @@ class TextIndex(ABC):
     async def _read(self, statement: str, /, **values: Any) -> Sequence[SqlRow]:
         """Return the rows of one statement."""
 
-    def _word_values(self, page: IndexedPage) -> dict[str, Any]:  # noqa: ARG002 - for subclasses
-        """Return what `add_indexed_page` stores of the words of a page."""
-        return {}
+    @abstractmethod
+    def _text_values(self, page: IndexedPage) -> dict[str, Any]:
+        """Return what `add_indexed_page` stores of the text of a page."""
 
     @abstractmethod
     def _query_values(self, query: str, *, require_all: bool) -> dict[str, Any] | None:
         """Return the values of `find_pages` for all or any words of a query; None without words."""
 
     @abstractmethod
-    def _snippet(self, row: SqlRow, words: Collection[str]) -> str | None:
-        """Return the snippet of a row of `find_pages`; None if it has no word of the query."""
+    async def _texts(self, rows: Sequence[SqlRow]) -> Sequence[str | None]:
+        """Return the texts of rows of `find_pages`; None for those that are gone."""
+
+    @abstractmethod
+    def _snippet(self, title: str, text: str, words: Collection[str]) -> str | None:
+        """Return the snippet of a page; None if it has no word of the query."""
 
     async def cursor(self, job_id: str) -> int:
         """Return the number of a job's rows that are indexed."""
@@ -139,8 +143,7 @@ class TextIndex(ABC):
                 "url": page.url,
                 "origin": origin_of(page.url),
                 "title": page.title.replace("\x00", " "),  # PostgreSQL refuses NUL
-                "text": compressed(page.text),
-                **self._word_values(page),
+                **self._text_values(page),
             }
             for page in pages
         ]
@@ -183,28 +186,29 @@ class TextIndex(ABC):
             if values is None:
                 break
             rows = await self._read("find_pages", account_id=account_id, limit=limit, **values)
-            matches = await asyncio.to_thread(self._matches, rows, query_words(query))
+            matches = await self._matches(rows, query_words(query))
             if any(not match.unreachable for match in matches):
                 break
         return matches
 
-    def _matches(self, rows: Sequence[SqlRow], words: Collection[str]) -> list[TextMatch]:
-        """Return the pages in rows of `find_pages`, with their snippets."""
+    async def _matches(self, rows: Sequence[SqlRow], words: Collection[str]) -> list[TextMatch]:
+        """Return the pages in rows of `find_pages` that still have their text, with snippets."""
+        matches: list[TextMatch] = []
+        for start in range(0, len(rows), _SNIPPETS):
+            some = rows[start : start + _SNIPPETS]
+            texts = await self._texts(some)
+            matches += await asyncio.to_thread(self._with_snippets, some, texts, words)
+        return matches
+
+    def _with_snippets(
+        self, rows: Sequence[SqlRow], texts: Sequence[str | None], words: Collection[str]
+    ) -> list[TextMatch]:
         return [
             TextMatch(row["url"], row["title"], snippet, bool(row["unreachable"]))
-            for row in rows
-            if (snippet := self._snippet(row, words)) is not None
+            for row, text in zip(rows, texts, strict=True)
+            if text is not None
+            and (snippet := self._snippet(row["title"], text, words)) is not None
         ]
-
-
-def compressed(text: str) -> bytes:
-    """Return a text as the index stores it, with replacements for what UTF-8 cannot encode."""
-    return zstd.compress(text.encode(errors="replace"), _LEVEL)
-
-
-def decompressed(text: bytes) -> str:
-    """Return a text that the index has stored."""
-    return zstd.decompress(text).decode()
 
 
 def query_words(query: str) -> list[str]:
@@ -360,7 +364,7 @@ def indexed_page(row: UnindexedRow) -> IndexedPage | None:
     text = row.journal.get("text") if row.markdown is None else strip_markdown(row.markdown)
     if not row.success or not text:
         return None
-    return IndexedPage(row.url, row.title or "", text)
+    return IndexedPage(row.url, row.title or "", text, row.position)
 
 
 def strip_markdown(markdown: str) -> str:

@@ -20,12 +20,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+from webdata_nb.service.compression import zstd
 from webdata_nb.service.errors import StoreUnavailable
+from webdata_nb.service.store.records import IndexedPage
 from webdata_nb.service.store.sql.connection import SqlRow, Transaction
 from webdata_nb.service.store.sql.text_index import (
     TextIndex,
     best_snippet,
-    decompressed,
     first_snippet,
 )
 from webdata_nb.service.store.sqlite.database import (
@@ -49,6 +50,7 @@ _MIN_DELETED: Final = 100
 _MERGED_PAGES: Final = 200
 # A merge that changes fewer rows has nothing left to do.
 _MIN_CHANGES: Final = 2
+_LEVEL: Final = 3
 _LOG_BYTES: Final = 16 * 1024 * 1024
 # How SQLite reports an error of `decompressed`.
 _DAMAGED_TEXT: Final = "user-defined function raised exception"
@@ -86,6 +88,16 @@ CREATE TRIGGER page_deleted AFTER DELETE ON indexed_page BEGIN
   UPDATE index_state SET deleted = deleted + 1;
 END;
 """
+
+
+def compressed(text: str) -> bytes:
+    """Return a text as the index stores it, with replacements for what UTF-8 cannot encode."""
+    return zstd.compress(text.encode(errors="replace"), _LEVEL)
+
+
+def decompressed(text: bytes) -> str:
+    """Return a text that the index has stored."""
+    return zstd.decompress(text).decode()
 
 
 class SqliteTextIndex(TextIndex):
@@ -165,9 +177,15 @@ class SqliteTextIndex(TextIndex):
         match = (" AND " if require_all else " OR ").join(words)
         return {"match": match, "title_weight": _TITLE_WEIGHT}
 
-    def _snippet(self, row: SqlRow, words: Collection[str]) -> str:
+    def _text_values(self, page: IndexedPage) -> dict[str, Any]:
+        return {"text": compressed(page.text)}
+
+    async def _texts(self, rows: Sequence[SqlRow]) -> Sequence[str]:
+        return [row["text"] for row in rows]
+
+    def _snippet(self, title: str, text: str, words: Collection[str]) -> str:
         """Return the first snippet if FTS5 has folded a word in another way."""
-        return best_snippet(row["title"], row["text"], words) or first_snippet(row["text"])
+        return best_snippet(title, text, words) or first_snippet(text)
 
     def _open_connection(self) -> sqlite3.Connection:
         if self._connection is None:  # it could not be opened again after damage

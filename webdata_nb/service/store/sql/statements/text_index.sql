@@ -27,6 +27,11 @@ DELETE FROM index_cursor WHERE job_id = :job_id;
 UPDATE indexed_page SET job_id = :job_id
 WHERE url = :url AND account_id = :account_id AND title = :title AND text = :text;
 
+-- name: keep_indexed_page on postgresql
+UPDATE indexed_page SET job_id = :job_id, position = :position
+WHERE url = :url AND account_id = :account_id AND title = :title
+  AND hashes = :hashes::integer[] AND weights = :weights;
+
 -- name: delete_indexed_page
 DELETE FROM indexed_page WHERE url = :url AND account_id = :account_id;
 
@@ -35,8 +40,10 @@ INSERT INTO indexed_page (account_id, job_id, url, origin, title, text)
 VALUES (:account_id, :job_id, :url, :origin, :title, :text);
 
 -- name: add_indexed_page on postgresql
-INSERT INTO indexed_page (account_id, job_id, url, origin, title, text, hashes, weights)
-VALUES (:account_id, :job_id, :url, :origin, :title, :text, :hashes::integer[], :weights);
+INSERT INTO indexed_page (account_id, job_id, position, url, origin, title, hashes, weights)
+VALUES (
+  :account_id, :job_id, :position, :url, :origin, :title, :hashes::integer[], :weights
+);
 
 -- name: delete_indexed_job
 DELETE FROM indexed_page WHERE id IN (
@@ -95,5 +102,5 @@ WITH candidate AS MATERIALIZED (
   FROM candidate JOIN score USING (id) LEFT JOIN unreachable_site USING (account_id, origin)
   ORDER BY 2, 3 DESC, 1 LIMIT :limit
 )
-SELECT url, title, text, unreachable
+SELECT url, title, job_id, position, unreachable
 FROM ranked JOIN indexed_page USING (id) ORDER BY unreachable, score DESC, id;
