@@ -107,12 +107,11 @@ async def test_nothing_of_a_refused_page_is_stored_or_exported(tmp_path: Path, s
         assert (await api.run_job("search", query=f"{SECRET}", formats=[]))["data"] == []
     async with store_of(tmp_path) as store:
         journal = [json.loads(entry.journal) for entry in await store.journal(reply["job_id"])]
-    assert {entry["result"]["kind"] for entry in journal} == {"page", "rights"}
+    assert {entry["kind"] for entry in journal} == {"page", "rights"}
     for entry in journal:
-        if entry["result"]["kind"] == "rights":
-            assert entry.keys() <= {"url", "result"}
-            names = {"kind", "final_url", "reason", "hops", "was_requested"}
-            assert entry["result"].keys() <= names
+        if entry["kind"] == "rights":
+            names = {"url", "kind", "final_url", "reason", "hops", "was_requested"}
+            assert entry.keys() <= names
     # The query above is stored; nothing else has the word.
     places = [name for name, data in stored_bytes(tmp_path).items() if SECRET.encode() in data]
     assert not any("spool" in place or "segment" in place for place in places)
