@@ -27,44 +27,12 @@ from turbohtml.extract import feed
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+# The types of the parser that other modules use.
+# fmt: off
 __all__ = [
-    "ROOTS",
-    "Document",
-    "Element",
-    "Entry",
-    "Feed",
-    "MicrodataItem",
-    "Namespace",
-    "Node",
-    "RdfaItem",
-    "Text",
-    "body_of",
-    "check_selector",
-    "children_of",
-    "collapse_whitespace",
-    "comments_of",
-    "detached",
-    "detect_language_code",
-    "element_before",
-    "elements_of",
-    "elements_with_tags",
-    "group_by_tag",
-    "letters_and_digits",
-    "make_element",
-    "microdata_of",
-    "nearest_ancestor",
-    "node_after_last_child",
-    "parse",
-    "rdfa_of",
-    "read_feed",
-    "read_markup",
-    "remove_all",
-    "rewrite_links",
-    "serialize",
-    "text_of",
-    "to_text",
-    "unwrap_all",
+    "Document", "Element", "Entry", "Feed", "MicrodataItem", "Namespace", "Node", "RdfaItem", "Text"
 ]
+# fmt: on
 
 ROOTS = frozenset({"html", "head", "body"})
 
