@@ -48,7 +48,6 @@ from webdata_nb.service.crawl.page_fetcher import (
     FetchOutcome,
     PageFetcher,
     PrefetchedPage,
-    StoredResult,
     page_options,
 )
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, ListPlan
@@ -421,6 +420,9 @@ class Crawl:
                 elif (fetched := await self._downloader.prefetch(page)) is not None:
                     group.create_task(self._store_prefetched(page, fetched))
                 continue
+            if (result := self._downloader.pop_stored(page)) is not None:
+                await self._commit(page, result)
+                continue
             outcome = await self._downloader.fetch(page)
             saved = None
             if not self._start.is_target(page):
@@ -451,24 +453,26 @@ class Crawl:
             await self._store(page.target, page.outcome)
         self._wake_workers()
 
-    async def _store(self, target: CrawlTarget, outcome: StoredResult | FetchOutcome) -> None:
-        """Scrape a page, pass its result to the plan and commit what became final.
+    async def _store(self, target: CrawlTarget, outcome: FetchOutcome) -> None:
+        """Scrape a page, and commit its result and its journal entry."""
+        if isinstance(outcome, PageVisit):
+            outcome = await self._downloader.scrape(outcome)
+        result, entry = await self._results.encode(target, outcome)
+        if self._start.is_target(target):
+            await self._start.check(result, outcome)
+        await self._commit(target, result, entry)
+        self._downloader.release(target)
+
+    async def _commit(
+        self, target: CrawlTarget, result: CrawlResult, entry: JournalEntry | None = None
+    ) -> None:
+        """Pass a result to the plan and commit what became final, with a new journal entry.
 
         Nothing is awaited between the plan's last step and the commit, so the commits are in the
         order of the rows that they publish.
         """
-        if isinstance(outcome, PageVisit):
-            outcome = await self._downloader.scrape(outcome)
-        entry: JournalEntry | None = None
-        if isinstance(outcome, StoredResult):
-            result = outcome.result
-        else:
-            result, entry = await self._results.encode(target, outcome)
-            if self._start.is_target(target):
-                await self._start.check(result, outcome)
         if self._start.is_target(target):
             self._plan.set_seeds(await self._start.read_seeds(result.final_url))
         committed = await run_cooperatively(self._plan.commit_in_steps(target.ordinal, result))
         self._wake_workers()
         await self._results.commit(committed, entry, self._start.pop_unsaved())
-        self._downloader.release(target)

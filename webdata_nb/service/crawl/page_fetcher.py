@@ -63,13 +63,6 @@ _FACTS_FOR_FACETS: Final[frozenset[PageFact]] = frozenset({*_FACTS, "sketch"})
 _FACTS_FOR_AUDITS: Final[frozenset[PageFact]] = frozenset({*_FACTS_FOR_FACETS, "audit"})
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResult:
-    """The result of a target that an earlier attempt has stored."""
-
-    result: CrawlResult
-
-
 class PageFetcher:
     """Fetches single pages, and scrapes what was fetched."""
 
@@ -323,24 +316,21 @@ class Downloader:
         # Stored results are replayed first, without any fetch.
         return None if self._stored else self._prefetcher.next_page()
 
-    async def fetch(self, target: CrawlTarget) -> StoredResult | FetchOutcome:
-        """Return what an earlier attempt stored or spooled of a target, or fetch it."""
-        outcome = (
-            self._stored_result(target)
-            or await self._spooled_page(target)
-            or await self._fetcher.fetch(target)
-        )
+    async def fetch(self, target: CrawlTarget) -> FetchOutcome:
+        """Return the page of a target that an earlier attempt spooled, or fetch it."""
+        outcome = await self._spooled_page(target) or await self._fetcher.fetch(target)
         self._unstored_pages += 1
         return outcome
 
-    def _stored_result(self, target: CrawlTarget) -> StoredResult | None:
+    def pop_stored(self, target: CrawlTarget) -> CrawlResult | None:
+        """Return the result of a target that an earlier attempt stored; None without one."""
         result = self._stored.pop(target.ordinal, None)
         if result is not None and result.url != target.url:
             raise JobFailure(
                 "an earlier release started this crawl with a different order of pages; "
                 "start it again"
             )
-        return None if result is None else StoredResult(result)
+        return result
 
     async def _spooled_page(self, target: CrawlTarget) -> PageVisit | None:
         page = await load_page(self._spool, target.ordinal)
@@ -349,9 +339,7 @@ class Downloader:
         self._spool.drop(target.ordinal)
         return None
 
-    async def save(
-        self, target: CrawlTarget, outcome: StoredResult | FetchOutcome
-    ) -> PageVisit | None:
+    async def save(self, target: CrawlTarget, outcome: FetchOutcome) -> PageVisit | None:
         """Spool a fetched page, so that another one may be fetched; None where it may not."""
         if not isinstance(outcome, PageVisit) or outcome.source is None:
             return None
