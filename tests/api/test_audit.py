@@ -16,6 +16,7 @@ from tests.site.document import document
 from tests.site.faulty_site import FaultySite
 from tests.site.server import Site
 from webdata_nb import (
+    __all__,
     audit_df,
     audit_report,
     crawl_df,
@@ -273,7 +274,7 @@ def test_docstring_examples_run(
     faulty: FaultySite, documented: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names = {name: getattr(api, name) for name in api.__all__}
+    names = {name: getattr(api, name) for name in __all__ if hasattr(api, name)}
     globs = {**names, "start_url": faulty.url}
     [example] = doctest.DocTestFinder(recurse=False).find(documented, "example", globs=globs)
     result = doctest.DocTestRunner().run(example)
