@@ -30,7 +30,7 @@ from webdata_nb.contract.local import SOURCES, Access, ModelAccess
 from webdata_nb.errors import InvalidArgument, UnknownOption
 from webdata_nb.suggestions import closest, closest_url, did_you_mean, format_value, quoted
 
-# Parses and checks the values of settings, from any source.
+# Values of settings, from any source
 
 
 CACHE_BYTES: Final = 10 * 2**30

@@ -183,10 +183,7 @@ def terminal_event_b(kind: JobKind) -> str:
     return f"{kind}.completed"
 
 
-# Builds the events and payloads of webhooks, signs and verifies them (contract, 6.1 and 6.2).
-
-
-# Signs and verifies webhook deliveries with HMAC-SHA256 (contract, part 6.1).
+# Signatures with HMAC-SHA256, as in part 6.1 of the contract
 
 
 PREFIX: Final = "sha256="
@@ -263,7 +260,7 @@ def is_recent(headers: Mapping[str, str], *, now: float, tolerance_s: float) -> 
     return abs(now - int(text)) <= tolerance_s
 
 
-# Builds the events and payloads of webhooks (contract, 6.2).
+# Events and payloads, as in part 6.2 of the contract
 
 
 PAGE: Final = "crawl.page"

@@ -25,7 +25,7 @@ from pydantic import (
 from webdata_nb.contract import limits
 from webdata_nb.contract.choices import FORMATS, Format
 
-# Validates country codes: ISO 3166-1 alpha-2.
+# Country codes: ISO 3166-1 alpha-2
 
 
 _TABLE: Final = """

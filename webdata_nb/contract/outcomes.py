@@ -223,7 +223,7 @@ def meaning(outcome: str) -> str:
     return MEANINGS.get(outcome, "")
 
 
-# Bounds how many pages may have changed although their site called them unchanged. Pure.
+# A bound on pages that changed although their site called them unchanged
 
 
 CONFIDENCE: Final = 0.95

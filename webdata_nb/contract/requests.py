@@ -57,7 +57,7 @@ from webdata_nb.contract.fields import (
     WebhookSecret,
 )
 
-# Defines which options of a crawl exclude each other, and why. Pure.
+# Options of a crawl that exclude each other, and why
 #
 # Service and toolkit check the same table: the service the options of a request, the toolkit those
 # of a call as well, such as `stream`.

@@ -39,7 +39,7 @@ def site_of(url: str) -> str:
     return url.partition("://")[2].partition("/")[0].rpartition("@")[2].removeprefix("www.")
 
 
-# Normalizes URLs of search results, to find duplicates and to compare searches.
+# Keys of search results, to find duplicates and to compare searches
 
 
 # Tracking parameters, which do not change the page.

@@ -9,7 +9,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from webdata_nb.pacing.retry_policies import HOST_SLOWDOWN, BackoffPolicy, growing_delay_s
 
-# Limits requests: what a server allows, and an adaptive concurrency.
+# Limits: what a server allows, and an adaptive concurrency
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class ConcurrencyWindow:
         return replace(self, size=min(self.max_size, self.size + 1))
 
 
-# Decides when to stop sending requests to a server that fails, and when to try it again.
+# Circuit breaker of a server that fails
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Circuit:
 CLOSED: Final = Circuit()
 
 
-# Shares the rate limit of a host or a provider between the processes of one service.
+# Rate limits that the processes of one service share
 #
 # Keys name what has a rate: ``host:`` and ``provider:`` with a name behind. Times at the interface
 # are those of the process's monotonic clock.

@@ -175,7 +175,7 @@ def _fernet(keys: tuple[str, ...]) -> MultiFernet:
     return MultiFernet([Fernet(key) for key in keys])
 
 
-# Creates and hashes API keys: 256 random bits after a prefix that secret scanners can find.
+# API keys: 256 random bits after a prefix that secret scanners can find
 
 
 PREFIX: Final = "wdk_"

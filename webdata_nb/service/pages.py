@@ -39,8 +39,7 @@ from webdata_nb.service.web.fetch import FetchRequest
 from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
 from webdata_nb.service.web.request import retry_after_s
 
-# Decides which formats a page needs, and whether a browser.
-
+# Rendering and formats
 
 SCREENSHOT = "screenshot"
 
@@ -109,7 +108,7 @@ def markdown_mode(options: FormatOptions | None) -> MarkdownMode | None:
     return options.markdown.mode
 
 
-# Fetches one page with retries, renders it where needed, and extracts its data.
+# Visits
 #
 # The members of a row that come from its page are divided into shared and own parts. The evidence
 # of extracted values is found in a page worker, which limits time and memory.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # ruff: noqa: PLC0415 - `webdata --help` reads the options, and must not wait for their checks
 
-# Parses the address of a Dask cluster, and refuses unencrypted ones of other machines.
+# The address of a Dask cluster; unencrypted ones of other machines are refused
 
 
 MAX_LOCAL_WORKERS: Final = 64

@@ -65,7 +65,7 @@ from webdata_nb.service.web.throttle import HostThrottle
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, Page, Request, Response, Route
 
-# Defines the request to render a page and the rendered page. Pure values.
+# Requests and rendered pages
 #
 # Screens are those of Playwright's device presets, by name.
 

@@ -59,8 +59,7 @@ from webdata_nb.service.store.records import (
     UrlOutcome,
 )
 
-# Converts a visited page into its crawl result and into the row that clients read.
-
+# Results and rows of visits
 
 # Error messages may quote the page, so the receipt stores only their beginning.
 MAX_DETAIL_CHARACTERS: Final = 500

@@ -522,7 +522,7 @@ class Runner:
             log.exception("job %s was left as it is; it is taken up again", context.job.id)
 
 
-# Keeps this process among the live replicas of its store.
+# The replica of this process
 
 
 # Four heartbeats may fail before the others count the process as dead.

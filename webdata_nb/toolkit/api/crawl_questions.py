@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from webdata_nb.toolkit.client.client import Client
     from webdata_nb.toolkit.frames.extracted import ExtractedRow
 
-# Looks up the outcome of a URL in the receipt of a crawl.
+# The outcome of a URL
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -227,7 +227,7 @@ def _from_entries(url: str, exact: ReceiptEntry | None, near: Sequence[ReceiptEn
     return Why(url, entry.outcome, entry.detail, looked_up, listed)
 
 
-# Returns the links of the pages of a crawl as a frame.
+# Links
 
 
 @with_options(ConnectionOptions)
@@ -343,7 +343,7 @@ async def _facts(job_id: str, call: CallOptions) -> list[dict[str, Any]]:
     return facts
 
 
-# Compares the extracted values of a frame with the pages that the service has stored.
+# Evidence of extracted values
 
 
 _MAX_BODY_CHARACTERS: Final = limits.BODY_BYTES // 3

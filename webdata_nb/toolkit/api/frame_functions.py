@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from webdata_nb.toolkit.calls.budget import Estimate
     from webdata_nb.toolkit.requests.inputs import JobSpec
 
-# Types the functions that return a frame, or with `stream=True` a stream of frames.
+# Types of functions that return a frame, or with `stream=True` a stream of frames
 
 
 FrameT_co = TypeVar("FrameT_co", covariant=True)
@@ -244,7 +244,7 @@ if TYPE_CHECKING:
     AsyncCreativesDf: TypeAlias = CreativesFunction[AsyncFrame, AsyncStream]
 
 
-# Runs searches and returns their results as a frame.
+# Searches
 
 
 @with_options(SearchDfOptions, columns=SEARCH_COLUMNS)
@@ -324,7 +324,7 @@ asearch_df = cast("AsyncSearchDf", _asearch_df)
 search_df = cast("SearchDf", blocking(_asearch_df))
 
 
-# Crawls sites and returns their pages as a frame.
+# Crawls
 
 
 @with_options(CrawlDfOptions, columns=CRAWL_COLUMNS)
@@ -422,7 +422,7 @@ acrawl_df = cast("AsyncCrawlDf", _acrawl_df)
 crawl_df = cast("CrawlDf", blocking(_acrawl_df))
 
 
-# Reads known pages and returns one row for each URL.
+# Known pages
 
 
 @with_options(ScrapeDfOptions)
@@ -486,7 +486,7 @@ async def scrape_pages(
     return await lists.run(inputs, call, replace(fan_out, row_each=True))
 
 
-# Lists the advertising creatives of advertisers as a frame.
+# Creatives
 
 
 @with_options(CreativesDfOptions)
@@ -592,7 +592,7 @@ acreatives_df = cast("AsyncCreativesDf", _acreatives_df)
 creatives_df = cast("CreativesDf", blocking(_acreatives_df))
 
 
-# Crawls a site again, and returns what has changed, by field.
+# Watches
 
 
 _SUFFIX: Final = ".parquet"
@@ -720,7 +720,7 @@ def _path(out: object) -> Path | None:
     return arguments.check_file_path("out", out)
 
 
-# Estimates the cost of a call, and lists the cached answers of a call.
+# Costs and cached answers
 
 
 P = ParamSpec("P")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from webdata_nb.toolkit.display.tables import Gallery, Sheet
 
-# Displays frames in notebooks: as a table with links and pictures, or creatives as cards.
+# Tables with links and pictures, and cards of creatives
 
 
 def gallery(df: pd.DataFrame, *, max_cards: int = 60) -> Gallery:
@@ -115,7 +115,7 @@ def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
     )
 
 
-# Displays result frames as compact tables in IPython and marimo, without an extension to load.
+# Formatters of IPython and marimo, which need no extension
 
 
 _HTML: Final = "text/html"
@@ -221,7 +221,7 @@ def compact_html(df: pd.DataFrame) -> str:
     return render(view)
 
 
-# Renders the first rows and the most useful columns of a result frame as a small HTML table.
+# Compact tables: the first rows and the most useful columns
 
 
 MAX_ROWS: Final = 20
@@ -477,7 +477,7 @@ def first_line(markdown: str) -> str:
     return re.sub(r"^[\s#>*+-]+|[*`]{1,3}", "", without_urls).strip()
 
 
-# Shows the findings of an audit: as a page, and as a figure.
+# Findings of an audit
 
 
 def audit_report(findings: pd.DataFrame, path: str | Path) -> Path:
@@ -591,7 +591,7 @@ def _pages(findings: pd.DataFrame) -> int | None:
     return pages if isinstance(pages, int) else None
 
 
-# Writes the findings of an audit as one HTML page: no scripts, and nothing from elsewhere.
+# The page of an audit: no scripts, and nothing from elsewhere
 
 
 # Findings of one kind that are listed one by one.
@@ -740,7 +740,7 @@ def _escaped(text: str) -> str:
     return html.escape(plain)
 
 
-# Figures of a crawl and of ranks over time.
+# Figures
 
 
 _UNITS: Final = {"time_taken": " (seconds)", "depth": " (clicks)"}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from webdata_nb.toolkit.frames.frame import DtypeBackend
     from webdata_nb.toolkit.session import Connection
 
-# Resolves names and domains to the advertiser ids that creatives are listed by.
+# Advertisers
 
 
 async def aadvertisers_df(
@@ -106,7 +106,7 @@ async def aadvertisers_df(
 advertisers_df = blocking(aadvertisers_df)
 
 
-# Lists what web archives captured of a URL or a site.
+# Captures of web archives
 
 
 MAX_ROWS_DEFAULT: Final = 1000

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     )
     from webdata_nb.toolkit.frames.compare import Keep
 
-# Binds the public functions to one service, as methods of a session.
+# Methods of a session
 
 
 P = ParamSpec("P")
@@ -191,7 +191,7 @@ def connect(*, base_url: str | None = None, api_key: str | None = None) -> Sessi
     return session
 
 
-# Adds `df.webdata` to the frames of this package.
+# `df.webdata`
 
 
 @frame.register_accessor

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from webdata_nb.toolkit.session import Connection
 
-# Fetches the failed rows of a frame again.
+# Failed rows
 
 
 # The columns that hold a row's place in its frame, which a retry does not change.

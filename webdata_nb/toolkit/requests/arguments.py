@@ -465,7 +465,7 @@ def check_file_path(name: str, value: object) -> Path:
     return path
 
 
-# Checks the options of a call that are no part of its request.
+# Options of a call that are no part of its request
 
 
 T = TypeVar("T")

@@ -55,10 +55,7 @@ if TYPE_CHECKING:
     from webdata_nb.toolkit.frames.schemas import TableName
     from webdata_nb.toolkit.requests.options import CrawlDfOptions
 
-# Defines the job of a call: a request of the contract and the columns of its frame.
-
-
-# Converts the forms of `extract` to the request of the contract.
+# The forms of `extract`
 
 
 _WORDS: Final = frozenset({"prompt", "provider", "model"})
@@ -220,7 +217,7 @@ def _type_called(value: object) -> str | None:
     return next((name for name, words_of in _TYPE_NAMES.items() if words in words_of.split()), None)
 
 
-# Merges the page options that a call passes directly with its `scrape_options`.
+# Page options, passed directly or in `scrape_options`
 
 
 # The name in the request of each page option. `timeout` is the job's in the functions.
@@ -292,7 +289,7 @@ def _with_extract_request(scrape_options: Mapping[str, Any]) -> dict[str, Any]:
     return {**scrape_options, "extract": extract_request(scrape_options["extract"])}
 
 
-# Reads the options `since` and `recheck`: which earlier crawl unchanged pages are taken from.
+# `since`: the earlier crawl that unchanged pages are taken from
 
 
 LAST: Final = "last"
@@ -718,7 +715,7 @@ def _warn_without_effect(request: SearchRequest) -> None:
         caller.warn(f"{', '.join(unused)} without effect: formats=[] visits no result page")
 
 
-# Builds the inputs of a call: every combination of its list arguments, in order.
+# Inputs: every combination of list arguments, in order
 
 
 MAX_INPUTS: Final = 10_000
@@ -940,7 +937,7 @@ def _label(value: object) -> Label:
     return arguments.mask_credentials(str(value))
 
 
-# Builds the inputs of a crawl from its URL, its source and its base, as a user passes them.
+# Inputs of crawls: URL, source and base
 
 
 _WARC: Final = "a WARC file as out"

@@ -116,7 +116,7 @@ def _data() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("issues.toml").read_text("utf-8"))
 
 
-# Adds the columns of an audit to the rows of a crawl: the graph of links, clusters, indexability.
+# Columns of an audit: the graph of links, clusters, indexability
 #
 # The graph says who links to a page, and how important that makes it. Clusters are pages whose
 # texts are nearly the same, by the sketches of their pairs of words.

@@ -408,7 +408,7 @@ def finding_of_page(
     return AuditFinding(issue, page.url, evidence, page.found_on, count)
 
 
-# Derives the frame of links, and what they lead to, from the pages of a crawl.
+# Links, and what they lead to
 
 
 _FIELDS: Final[list[tuple[str, pa.DataType]]] = [

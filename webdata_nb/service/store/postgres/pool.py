@@ -26,7 +26,7 @@ from webdata_nb.service.errors import (
 from webdata_nb.service.store.sql.connection import SCHEMA_VERSION, check_schema
 from webdata_nb.service.store.sql.store import CheckResult
 
-# Checks a PostgreSQL server for a store: version, rights, settings, signals. Changes nothing.
+# Checks of a server: version, rights, settings, signals. They change nothing.
 
 
 Connection = psycopg.Connection[Any]

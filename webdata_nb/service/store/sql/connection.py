@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, Self, TypeVar
 
 from webdata_nb.service.errors import OtherSchema
 
-# Loads the schema of a store, `schema.sql`, and the named statements of `statements/*.sql`.
+# The schema, `schema.sql`, and the named statements of `statements/*.sql`
 #
 # The files are written for SQLite. What differs on another database is marked in them: there, a
 # line ``-- on postgresql: TEXT`` stands for its text, and a statement named ``NAME on postgresql``

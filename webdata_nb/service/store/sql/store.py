@@ -226,7 +226,7 @@ class Store(JobStore, JobQueue):
         )
 
 
-# Finds contradictions in stored data: of counters and rows, ledgers and balances, contents.
+# Contradictions: of counters and rows, ledgers and balances, contents
 
 
 MAX_PROBLEMS: Final = 100

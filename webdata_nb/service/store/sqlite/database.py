@@ -544,7 +544,7 @@ class SqliteStore(Store):
         super().__init__(SqliteDatabase(path), cipher, segments)
 
 
-# Checks and copies a SQLite database, also while a service uses it.
+# Checks and copies of a database, also while a service uses it
 
 
 def check_database(path: Path) -> list[CheckResult]:
