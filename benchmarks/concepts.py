@@ -35,7 +35,6 @@ FORMS_OF_A_PAGE: Final = (
     "Scraped",
     "PageVisit",
     "CrawlResult",
-    "CommittedTarget",
     "JournalEntry",
     "Content",
     "_ContentText",

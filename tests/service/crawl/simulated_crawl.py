@@ -19,7 +19,7 @@ from webdata_nb.service.crawl.journal import (
     decode_entry,
     encode_entry,
 )
-from webdata_nb.service.crawl.plan import CommittedTarget, CrawlLimits, CrawlPlan
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, PlanEffects
 from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.runtime.steps import run_to_completion
 
@@ -44,16 +44,15 @@ class SimulatedCrawl:
     scores: list[float | None] = field(default_factory=list)
     states: list[bytes] = field(default_factory=list)
 
-    def record(self, committed: list[CommittedTarget]) -> None:
-        """Record committed targets."""
-        for each in committed:
-            if each.position is not None:
-                assert each.position == len(self.rows)
-                self.rows.append(each.target.url)
-                self.scores.append(each.target.score)
-            for one in each.outcomes:
-                assert one.url not in self.receipt, one
-                self.receipt[one.url], self.details[one.url] = one.outcome, one.detail
+    def record(self, effects: PlanEffects) -> None:
+        """Record what took effect."""
+        for target, position in effects.rows:
+            assert position == len(self.rows)
+            self.rows.append(target.url)
+            self.scores.append(target.score)
+        for one in effects.outcomes:
+            assert one.url not in self.receipt, one
+            self.receipt[one.url], self.details[one.url] = one.outcome, one.detail
 
 
 def simulate_crawl(
@@ -112,6 +111,6 @@ def simulate_crawl(
         result = read(target.url)
         result = result if result.final_url else replace(result, final_url=target.url)
         done.record(plan.commit(target.ordinal, result))
-    done.record([CommittedTarget(CrawlTarget("", 0), None, tuple(plan.leftovers()))])
+    done.record(PlanEffects(outcomes=list(plan.leftovers())))
     done.low_confidence = dict(plan.low_confidence)
     return done

@@ -83,11 +83,11 @@ def crawl(
         done.most_in_flight = max(done.most_in_flight, len(in_flight))
         target = in_flight.pop(rng.randrange(len(in_flight)))
         result = _fetch(site, target, done, stored or {})
-        for committed in plan.commit(target.ordinal, result):
-            if committed.position is not None:
-                assert committed.position == len(done.rows)
-                done.rows.append(committed.target.url.removeprefix(BASE))
-            done.receipt |= {one.url.removeprefix(BASE): one.outcome for one in committed.outcomes}
+        effects = plan.commit(target.ordinal, result)
+        for committed, position in effects.rows:
+            assert position == len(done.rows)
+            done.rows.append(committed.url.removeprefix(BASE))
+        done.receipt |= {one.url.removeprefix(BASE): one.outcome for one in effects.outcomes}
     done.receipt |= {one.url.removeprefix(BASE): one.outcome for one in plan.leftovers()}
     return done
 

@@ -12,7 +12,7 @@ from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult
-from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan
+from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, PlanEffects
 from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.runtime.steps import run_to_completion
 
@@ -66,6 +66,6 @@ def test_result_received_between_steps_is_committed_in_order() -> None:
     assert all(targets)
     steps = stepped.commit_in_steps(1, page("a", MANY))
     next(steps)
-    assert stepped.commit(2, page("b", 3)) == []
-    committed = run_to_completion(steps)
-    assert [(each.target.ordinal, each.position) for each in committed] == [(1, 1), (2, 2)]
+    assert stepped.commit(2, page("b", 3)) == PlanEffects()
+    effects = run_to_completion(steps)
+    assert [(target.ordinal, position) for target, position in effects.rows] == [(1, 1), (2, 2)]

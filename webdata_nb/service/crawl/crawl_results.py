@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
@@ -35,7 +35,7 @@ from webdata_nb.service.crawl.journal import (
 )
 from webdata_nb.service.crawl.link_check import UNVISITED, CheckedLinks
 from webdata_nb.service.crawl.page_access import PageAccess
-from webdata_nb.service.crawl.plan import CommittedTarget, CrawlPlan
+from webdata_nb.service.crawl.plan import CrawlPlan, PlanEffects
 from webdata_nb.service.crawl.scope import OUT_OF_SCOPE
 from webdata_nb.service.crawl.sitemaps import SitemapSeeds
 from webdata_nb.service.crawl.visit_facts import (
@@ -394,7 +394,7 @@ class ResultStore:
 
     async def commit(
         self,
-        committed: Sequence[CommittedTarget],
+        effects: PlanEffects,
         entry: JournalEntry | None,
         seeds: SitemapSeeds | None,
     ) -> None:
@@ -403,10 +403,8 @@ class ResultStore:
         Entries that come shortly after each other are stored together. `seeds` are those of the
         start page, which are stored with it or not at all.
         """
-        published = tuple(
-            (page.target.ordinal, page.position) for page in committed if page.position is not None
-        )
-        outcomes = [each for page in committed for each in page.outcomes if self._is_final(each)]
+        published = tuple((target.ordinal, position) for target, position in effects.rows)
+        outcomes = [each for each in effects.outcomes if self._is_final(each)]
         pinned_files = [*self._access.pop_unsaved()]
         if seeds is not None:
             outcomes += seeds.problems

@@ -473,6 +473,6 @@ class Crawl:
         """
         if self._start.is_target(target):
             self._plan.set_seeds(await self._start.read_seeds(result.final_url))
-        committed = await run_cooperatively(self._plan.commit_in_steps(target.ordinal, result))
+        effects = await run_cooperatively(self._plan.commit_in_steps(target.ordinal, result))
         self._wake_workers()
-        await self._results.commit(committed, entry, self._start.pop_unsaved())
+        await self._results.commit(effects, entry, self._start.pop_unsaved())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -93,17 +93,16 @@ class TargetOutcome(NamedTuple):
         return is_row(self.outcome)
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedTarget:
-    """A target whose result took effect.
+@dataclass(slots=True)
+class PlanEffects:
+    """What changes with the results that take effect.
 
-    `position` is that of its row, None where it has no row. `outcomes` are the URLs whose place in
-    the receipt is final.
+    `rows` are the targets that become rows, with their positions, and `outcomes` the URLs whose
+    place in the receipt is final.
     """
 
-    target: CrawlTarget
-    position: int | None
-    outcomes: tuple[UrlOutcome, ...]
+    rows: list[tuple[CrawlTarget, int]] = field(default_factory=list)
+    outcomes: list[UrlOutcome] = field(default_factory=list)
 
 
 class PlanState(Struct, array_like=True):
@@ -274,11 +273,11 @@ class CrawlPlan:
         pages_left = self._requests_left() // MAX_REQUESTS_PER_PAGE
         return islice(self._frontier, max(0, min(limit, rows_left, pages_left)))
 
-    def commit(self, ordinal: int, result: CrawlResult) -> list[CommittedTarget]:
-        """Receive a result; return the targets that are committed now, in order."""
+    def commit(self, ordinal: int, result: CrawlResult) -> PlanEffects:
+        """Receive a result; return what the results that take effect now change, in order."""
         return run_to_completion(self.commit_in_steps(ordinal, result))
 
-    def commit_in_steps(self, ordinal: int, result: CrawlResult) -> Steps[list[CommittedTarget]]:
+    def commit_in_steps(self, ordinal: int, result: CrawlResult) -> Steps[PlanEffects]:
         """Do the same in steps, for pages with many links.
 
         No URL is popped until the last step. A result that is received meanwhile is committed by
@@ -287,24 +286,21 @@ class CrawlPlan:
         self._results[ordinal] = result
         self._requests += self._requests_of(self._outstanding[ordinal], result)
         self._not_indexed += result.kind == "not_archived" and not result.was_requested
-        committed: list[CommittedTarget] = []
+        effects = PlanEffects()
         if self._is_committing:
-            return committed
+            return effects
         self._is_committing = True
         try:
             while self._next_to_commit in self._results:
                 target = self._outstanding.pop(self._next_to_commit)
                 result = self._results.pop(self._next_to_commit)
-                committed.append((yield from self._commit_target(target, result)))
+                yield from self._commit_target(target, result, effects)
                 self._next_to_commit += 1
-            if committed and not self._outstanding and not len(self._frontier):
-                outcomes = yield from self._release_undecided()
-                committed[-1] = replace(
-                    committed[-1], outcomes=(*committed[-1].outcomes, *outcomes)
-                )
+            if effects.outcomes and not self._outstanding and not len(self._frontier):
+                effects.outcomes += yield from self._release_undecided()
         finally:
             self._is_committing = False
-        return committed
+        return effects
 
     def leftovers(self) -> Iterator[UrlOutcome]:
         """Account for the URLs that the crawl discovered and did not fetch."""
@@ -377,15 +373,17 @@ class CrawlPlan:
 
     # Results
 
-    def _commit_target(self, target: CrawlTarget, result: CrawlResult) -> Steps[CommittedTarget]:
+    def _commit_target(
+        self, target: CrawlTarget, result: CrawlResult, effects: PlanEffects
+    ) -> Steps[None]:
         outcome, discovered = yield from self._take_effect(target, result)
-        position = None
         if outcome.is_row:
-            position, self.rows = self.rows, self.rows + 1
+            effects.rows.append((target, self.rows))
+            self.rows += 1
             if result.low_confidence:
                 self.low_confidence[result.low_confidence] += 1
-        own = UrlOutcome(target.url, outcome.outcome, outcome.detail)
-        return CommittedTarget(target, position, (own, *discovered))
+        effects.outcomes.append(UrlOutcome(target.url, outcome.outcome, outcome.detail))
+        effects.outcomes += discovered
 
     def _take_effect(
         self, target: CrawlTarget, result: CrawlResult
