@@ -352,7 +352,8 @@ class PagePipeline:
             raise ScrapeError("render", "the browser's devices could not be read in time") from None
         if screen.user_agent is None:
             return request
-        return replace(request, headers={**request.headers, "User-Agent": screen.user_agent})
+        headers = {**request.headers, "User-Agent": screen.user_agent}
+        return msgspec.structs.replace(request, headers=headers)
 
     async def _render(
         self,

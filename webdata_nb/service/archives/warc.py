@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 from uuid import uuid4
 
+from msgspec import structs
+
 from webdata_nb.contract.archives import (
     WRITTEN_SUFFIX,
     payload_digest,
@@ -711,5 +713,5 @@ class RecordingSource(ResponseSource):
     ) -> FetchedResponse:
         """Return the response to a request; raises `FetchError`, or `JobFailure` by the file."""
         return await self._source.fetch(
-            replace(request, record=self._writer.write), deadline, queued=queued
+            structs.replace(request, record=self._writer.write), deadline, queued=queued
         )

@@ -22,6 +22,7 @@ from io import BytesIO
 from typing import Any, Final, Protocol
 from urllib.parse import urlencode, urlsplit
 
+import msgspec
 import orjson
 
 from webdata_nb.contract.archives import without_scheme
@@ -335,7 +336,9 @@ class ArchiveClient:
         host, ends_at = host_and_port(request.url), time.monotonic() + self.patience_s
         if is_local_host(urlsplit(request.url).hostname or ""):
             delay_s = 0.0  # an archive of one's own
-        request = replace(request, follow_redirects=False, timeout_s=request.timeout_s or TIMEOUT_S)
+        request = msgspec.structs.replace(
+            request, follow_redirects=False, timeout_s=request.timeout_s or TIMEOUT_S
+        )
         for attempt in range(1, ARCHIVE_ATTEMPTS + 1):
             max_wait_s = max(0.0, ends_at - time.monotonic())
             failure = await self._attempt(host, request, delay_s, max_wait_s, is_answer)

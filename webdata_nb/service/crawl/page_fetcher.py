@@ -112,7 +112,7 @@ class PageFetcher:
 
     async def _revalidate(self, page_request: FetchRequest, earlier: EarlierPage) -> FetchOutcome:
         """Ask whether a page has changed; fetch an unchanged one where it is to be checked."""
-        conditional_request = replace(page_request, validators=earlier.validators)
+        conditional_request = msgspec.structs.replace(page_request, validators=earlier.validators)
         visit = await self._pipeline.fetch(conditional_request, self._render_options)
         if not visit.not_modified:
             return visit

@@ -10,9 +10,11 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec.structs import replace
 
 from webdata_nb.pacing.retry_policies import PAGE, PAGE_WITH_RETRY_AFTER
 from webdata_nb.page.errors import FetchError

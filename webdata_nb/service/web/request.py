@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from webdata_nb.pacing.retry_policies import parse_retry_after
 from webdata_nb.page.content.page_source import FetchedResponse
@@ -150,8 +152,7 @@ class Validators:
         return {name: value for name, value in headers.items() if value}
 
 
-@dataclass(frozen=True, slots=True)
-class FetchRequest:
+class FetchRequest(Struct, frozen=True):
     """One page to fetch.
 
     Attributes
@@ -191,8 +192,8 @@ class FetchRequest:
     """
 
     url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    cookies: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
+    cookies: Mapping[str, str] = {}
     timeout_s: float | None = None
     limits: FetchLimits | None = None
     accept: str = ACCEPT_PAGES
