@@ -18,7 +18,7 @@ from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.toolkit import api, session
 from webdata_nb.toolkit.api import Session, connect
-from webdata_nb.toolkit.cache.snapshots import CacheKey
+from webdata_nb.toolkit.cache.result_cache import CacheKey
 from webdata_nb.toolkit.requests.inputs import JobSpec, extract_request
 from webdata_nb.toolkit.requests.options import CrawlPageOptions, ScrapeOptionsDict
 

@@ -25,8 +25,7 @@ from webdata_nb import settings
 from webdata_nb.contract.choices import Format
 from webdata_nb.toolkit.api import Session, connect
 from webdata_nb.toolkit.frames import frame, rows
-from webdata_nb.toolkit.frames.frame import DtypeBackend
-from webdata_nb.toolkit.frames.nested import NestedDtype
+from webdata_nb.toolkit.frames.frame import DtypeBackend, NestedDtype
 
 BACKENDS: Final = get_args(DtypeBackend)
 FORMATS: Final = [each for each in get_args(Format) if each != "screenshot"]

@@ -16,7 +16,7 @@ from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.errors import InvalidArgument, NotFound, NotSupported, OfflineError
 from webdata_nb.toolkit import cache
 from webdata_nb.toolkit.api import Session, awhy, connect, crawl_df, crawl_job, search_df, why
-from webdata_nb.toolkit.cache import snapshots
+from webdata_nb.toolkit.cache import result_cache
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ async def test_each_url_has_outcome_also_offline(
     assert (unseen.outcome, unseen.is_row) == (None, False)
     assert "no page of the crawl links to it" in str(unseen)
     assert (
-        pd.read_parquet(snapshots.receipt_path(Path(receipt_of(df)["file"])))["outcome"]
+        pd.read_parquet(result_cache.receipt_path(Path(receipt_of(df)["file"])))["outcome"]
         .notna()
         .all()
     )
@@ -104,23 +104,23 @@ def test_frame_of_several_crawls_searches_all_receipts(
 def test_receipt_is_removed_with_its_rows(crawled: Site, local_session: Session) -> None:
     df = local_session.crawl_df(crawled.url)
     file = Path(receipt_of(df)["file"])
-    assert cache.size() == file.stat().st_size + snapshots.receipt_path(file).stat().st_size
+    assert cache.size() == file.stat().st_size + result_cache.receipt_path(file).stat().st_size
     assert cache.ls()["file"].tolist() == [str(file)]
-    snapshots.receipt_path(file).write_bytes(b"damaged")
+    result_cache.receipt_path(file).write_bytes(b"damaged")
     assert why(df, crawled.url).outcome == "fetched"  # the service knows it too
     assert cache.clear() == 1
-    assert not snapshots.receipt_path(file).exists()
+    assert not result_cache.receipt_path(file).exists()
 
 
 def test_service_without_receipts_is_supported(service: WireService, connected: Session) -> None:
     df = connected.crawl_df("https://site.test/", max_pages=2)
-    assert not snapshots.receipt_path(Path(receipt_of(df)["file"])).exists()
+    assert not result_cache.receipt_path(Path(receipt_of(df)["file"])).exists()
     with pytest.raises(NotSupported, match="does not offer receipts"):
         connected.why(df, "https://site.test/1")
     service.has_receipts = True
     again = connected.crawl_df("https://site.test/", max_pages=2, refresh=True)
     assert connected.why(again, "https://site.test/1").is_row
-    assert snapshots.receipt_path(Path(receipt_of(again)["file"])).exists()
+    assert result_cache.receipt_path(Path(receipt_of(again)["file"])).exists()
 
 
 @pytest.mark.usefixtures("connected")
@@ -142,9 +142,9 @@ def test_url_variants() -> None:
         "http://b.test/x",
     ]
     entries = [ReceiptEntry(url=url, outcome="fetched") for url in seen]
-    exact, near = snapshots.find_receipt_entry(entries, "http://a.test/x")
+    exact, near = result_cache.find_receipt_entry(entries, "http://a.test/x")
     assert exact is entries[0]
     assert near == (entries[1],)
-    exact, near = snapshots.find_receipt_entry(entries, "https://a.test:443/x?q=é#f")
+    exact, near = result_cache.find_receipt_entry(entries, "https://a.test:443/x?q=é#f")
     assert (exact, near) == (None, (entries[2],))
-    assert snapshots.find_receipt_entry(entries, "http://a.test/y") == (None, ())
+    assert result_cache.find_receipt_entry(entries, "http://a.test/y") == (None, ())

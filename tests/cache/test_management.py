@@ -9,8 +9,8 @@ import pytest
 
 from tests.cache.test_snapshots import ATTRS, TABLE
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.toolkit.cache import management, snapshots
-from webdata_nb.toolkit.cache.snapshots import CacheKey
+from webdata_nb.toolkit.cache import management, result_cache
+from webdata_nb.toolkit.cache.result_cache import CacheKey
 from webdata_nb.toolkit.frames import rows
 from webdata_nb.toolkit.frames.schemas import TableName
 
@@ -24,7 +24,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def keep(root: Path, op: TableName, age: timedelta) -> Path:
     key = CacheKey.of(op, base_url="http://s.test", identity="me", params={"age": str(age)})
     table = TABLE if op == "crawl" else rows.to_table(op, [{}, {}])
-    return snapshots.put(root, key, table, ATTRS, now=datetime.now(UTC) - age).path
+    return result_cache.put(root, key, table, ATTRS, now=datetime.now(UTC) - age).path
 
 
 def test_unused_cache_is_empty_and_may_not_exist(root: Path) -> None:

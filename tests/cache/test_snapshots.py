@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.frames.test_rows import CRAWLED
-from webdata_nb.toolkit.cache import snapshots
-from webdata_nb.toolkit.cache.snapshots import CacheKey, Snapshot
+from webdata_nb.toolkit.cache import result_cache
+from webdata_nb.toolkit.cache.result_cache import CacheKey, Snapshot
 from webdata_nb.toolkit.frames import frame, rows, schemas, storage
 from webdata_nb.toolkit.frames.rows import dumps
 
@@ -35,13 +35,13 @@ KEY = cache_key(url="https://site.test/")
 
 
 def put(root: Path, at: datetime = NOW, key: CacheKey = KEY) -> Snapshot:
-    return snapshots.put(root, key, TABLE, ATTRS, now=at)
+    return result_cache.put(root, key, TABLE, ATTRS, now=at)
 
 
 def newest(
     root: Path, now: datetime = NOW, ttl_s: float | None = DAY_S, key: CacheKey = KEY
 ) -> Snapshot | None:
-    return snapshots.newest(root, key, now=now, ttl_s=ttl_s)
+    return result_cache.newest(root, key, now=now, ttl_s=ttl_s)
 
 
 def test_snapshot_round_trip(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_snapshot_round_trip(tmp_path: Path) -> None:
 
 def test_file_with_another_order_of_columns_is_a_miss(tmp_path: Path) -> None:
     other = TABLE.select(sorted(TABLE.column_names, reverse=True))
-    snapshots.put(tmp_path, KEY, other, ATTRS, now=NOW)
+    result_cache.put(tmp_path, KEY, other, ATTRS, now=NOW)
     assert newest(tmp_path) is None
 
 
@@ -171,7 +171,7 @@ def test_file_of_other_schema_is_a_miss(tmp_path: Path) -> None:
     data = storage.encode(retyped, own=own, attrs=ATTRS)
     folder = KEY.folder(tmp_path)
     folder.mkdir(parents=True)
-    check = snapshots._checksum(data)
+    check = result_cache._checksum(data)
     storage.write_atomically(folder / f"20261120T100000000000Z-{check}.parquet", data)
     assert newest(tmp_path) is None
 
@@ -181,7 +181,7 @@ def test_foreign_files_are_ignored(tmp_path: Path) -> None:
     (path.parent / "notes.parquet").write_bytes(b"mine")
     (path.parent / "99990101T000000000000Z-zzzzzz.parquet").mkdir()
     assert newest(tmp_path) is not None
-    assert next(found for found, _ in snapshots.all_files(tmp_path)) == path
+    assert next(found for found, _ in result_cache.all_files(tmp_path)) == path
 
 
 def test_failed_write_leaves_no_file(tmp_path: Path) -> None:
@@ -198,19 +198,19 @@ def test_orphaned_temporary_files_are_removed(tmp_path: Path) -> None:
     for path in (old, young):
         path.write_bytes(b"half")
     os.utime(old, (time.time() - 7200, time.time() - 7200))
-    assert snapshots.sweep(tmp_path, older_than_s=3600) == 1
+    assert result_cache.sweep(tmp_path, older_than_s=3600) == 1
     assert (old.exists(), young.exists()) == (False, True)
     assert newest(tmp_path) is not None
 
 
 def test_marker_time(tmp_path: Path) -> None:
-    assert snapshots.marker_time(tmp_path, "crawled") is None
+    assert result_cache.marker_time(tmp_path, "crawled") is None
     before = datetime.now(UTC) - timedelta(seconds=2)
-    snapshots.touch_marker(tmp_path, "crawled")
-    made = snapshots.marker_time(tmp_path, "crawled")
+    result_cache.touch_marker(tmp_path, "crawled")
+    made = result_cache.marker_time(tmp_path, "crawled")
     assert made is not None
     assert before < made < before + timedelta(minutes=5)
-    assert list(snapshots.all_files(tmp_path)) == []
+    assert list(result_cache.all_files(tmp_path)) == []
 
 
 def test_concurrent_readers_never_see_partial_file(tmp_path: Path) -> None:
@@ -245,28 +245,28 @@ def test_killed_writer_leaves_valid_files(tmp_path: Path) -> None:
         writer = spawn.Process(target=_write_for_ever, args=(str(tmp_path),), daemon=True)
         writer.start()
         deadline = time.monotonic() + 60
-        while len(list(snapshots.all_files(tmp_path))) < 5 and time.monotonic() < deadline:
+        while len(list(result_cache.all_files(tmp_path))) < 5 and time.monotonic() < deadline:
             time.sleep(0.01)
         writer.kill()
         writer.join()
         writer.close()
-    found = list(snapshots.all_files(tmp_path))
+    found = list(result_cache.all_files(tmp_path))
     assert len(found) >= 5
     for path, at in found:
-        assert snapshots._read(path, at, KEY) is not None
+        assert result_cache._read(path, at, KEY) is not None
 
 
 def put_list(root: Path, count: int, at: datetime = NOW) -> tuple[Path, list[CacheKey]]:
     table = rows.to_table("crawl", [{**CRAWLED, "title": f"page {n}"} for n in range(count)])
     keys = [cache_key(url=f"https://site.test/{n}") for n in range(count)]
     pages = [(key, {**ATTRS, "subject": f"page {n}"}) for n, key in enumerate(keys)]
-    return snapshots.put_list(root, pages, table, now=at), keys
+    return result_cache.put_list(root, pages, table, now=at), keys
 
 
 def test_pages_of_a_list_share_a_file_and_are_found_each(tmp_path: Path) -> None:
     shared, keys = put_list(tmp_path, 3)
     assert list(tmp_path.rglob("*.parquet")) == [shared]
-    with snapshots.lists_read_once():
+    with result_cache.lists_read_once():
         found = [newest(tmp_path, key=key) for key in keys]
     for number, page in enumerate(found):
         assert page is not None
@@ -284,13 +284,13 @@ def test_pages_of_a_list_share_a_file_and_are_found_each(tmp_path: Path) -> None
 def test_shared_file_goes_with_its_last_page(tmp_path: Path) -> None:
     shared, keys = put_list(tmp_path, 3)
     other, _ = put_list(tmp_path, 2, NOW + timedelta(seconds=1))
-    entries = [path for path, at in snapshots.all_files(tmp_path) if at == NOW]
-    assert sum(map(snapshots.size_of, entries)) == pytest.approx(
+    entries = [path for path, at in result_cache.all_files(tmp_path) if at == NOW]
+    assert sum(map(result_cache.size_of, entries)) == pytest.approx(
         shared.stat().st_size + sum(path.stat().st_size for path in entries), abs=3
     )
-    assert snapshots.remove(tmp_path, entries[:2]) == 2
+    assert result_cache.remove(tmp_path, entries[:2]) == 2
     assert shared.is_file()
-    assert snapshots.remove(tmp_path, entries) == 1
+    assert result_cache.remove(tmp_path, entries) == 1
     assert not shared.exists()
     assert other.is_file()
     assert newest(tmp_path, key=keys[2]) is None

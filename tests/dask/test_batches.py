@@ -28,7 +28,7 @@ from webdata_nb.errors import (
     OverBudget,
 )
 from webdata_nb.toolkit.api import Session, connect
-from webdata_nb.toolkit.frames.nested import NestedDtype
+from webdata_nb.toolkit.frames.frame import NestedDtype
 
 pytestmark = pytest.mark.slow
 

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webdata_nb.toolkit.api import headings_df, images_df, to_parquet
-from webdata_nb.toolkit.cache import snapshots
-from webdata_nb.toolkit.cache.snapshots import CacheKey
+from webdata_nb.toolkit.cache import result_cache
+from webdata_nb.toolkit.cache.result_cache import CacheKey
 from webdata_nb.toolkit.frames import exports, frame, rows, schemas
 
 IMAGE = {"url": "/a.png", "alt": None, "width": 5, "height": None, "caption": "A"}
@@ -94,7 +94,7 @@ def test_any_items_make_equal_frames_from_rows_and_from_the_table(items: list[An
 
 def test_duckdb_and_polars_query_a_cached_file(tmp_path: Path) -> None:
     table = rows.to_table("crawl", [PAGE])
-    path = snapshots.put(tmp_path, KEY, table, {}, now=NOW).path
+    path = result_cache.put(tmp_path, KEY, table, {}, now=NOW).path
     assert pq.read_schema(path).field("headings").type == schemas.ITEM_TYPES["headings"]
     query = f"SELECT h.text, h.level FROM (SELECT unnest(headings) AS h FROM '{path}')"
     assert rows_of(query) == [("One", 1)]
@@ -106,20 +106,20 @@ def test_duckdb_and_polars_query_a_cached_file(tmp_path: Path) -> None:
 def test_a_file_has_the_columns_of_its_frame(tmp_path: Path) -> None:
     names = schemas.frame_columns("crawl", formats=["headings"], metadata=True)
     table = rows.to_table("crawl", [PAGE]).select(list(names))
-    path = snapshots.put(tmp_path, KEY, table, {}, now=NOW).path
+    path = result_cache.put(tmp_path, KEY, table, {}, now=NOW).path
     assert tuple(pq.read_schema(path).names) == names
-    found = snapshots.newest(tmp_path, KEY, now=NOW, columns=names)
+    found = result_cache.newest(tmp_path, KEY, now=NOW, columns=names)
     assert found is not None
     assert found.table.equals(table)
-    wider = snapshots.newest(tmp_path, KEY, now=NOW, columns=(*names, "images"))
+    wider = result_cache.newest(tmp_path, KEY, now=NOW, columns=(*names, "images"))
     assert wider is not None
     assert wider.table["images"].to_pylist() == [None]
 
 
 def test_files_with_unknown_columns_are_a_miss(tmp_path: Path) -> None:
     table = rows.to_table("crawl", [PAGE]).append_column("later", pa.array(["x"]))
-    snapshots.put(tmp_path, KEY, table, {}, now=NOW)
-    assert snapshots.newest(tmp_path, KEY, now=NOW) is None
+    result_cache.put(tmp_path, KEY, table, {}, now=NOW)
+    assert result_cache.newest(tmp_path, KEY, now=NOW) is None
 
 
 def test_derived_frames_and_exports_of_arrow_frames(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from webdata_nb.toolkit.cache import result_cache, snapshots
-from webdata_nb.toolkit.cache.snapshots import CacheKey, PartialListing
+from webdata_nb.toolkit.cache import result_cache
+from webdata_nb.toolkit.cache.result_cache import CacheKey, PartialListing
 from webdata_nb.toolkit.frames import schemas, storage
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
@@ -35,12 +35,14 @@ def modes(root: Path) -> dict[str, int]:
 def fill(root: Path) -> None:
     """Write a file of each kind."""
     table = schemas.SCHEMAS["search"].empty_table()
-    snapshot = snapshots.put(root, KEY, table, {}, now=datetime.now(UTC))
+    snapshot = result_cache.put(root, KEY, table, {}, now=datetime.now(UTC))
     storage.write_atomically(snapshot.path.with_name("receipt-x.parquet"), b"", owner_only=True)
-    result_cache.write(root, "http://x", "", result_cache.JobRef("j", "crawl", "s", "d", ()))
+    result_cache.write_job_ref(
+        root, "http://x", "", result_cache.JobRef("j", "crawl", "s", "d", ())
+    )
     result_cache.CancelToken.create(root)
     PartialListing.of(root, KEY).append({"a": 1})
-    snapshots.touch_marker(root, "mark")
+    result_cache.touch_marker(root, "mark")
 
 
 def test_files_and_folders_are_private(tmp_path: Path) -> None:

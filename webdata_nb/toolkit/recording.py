@@ -24,9 +24,8 @@ from webdata_nb.contract.events import Progress
 from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.errors import InvalidArgument, NotRecorded
 from webdata_nb.settings import options
-from webdata_nb.toolkit.cache import snapshots
-from webdata_nb.toolkit.cache.result_cache import CallResult, JobRef
-from webdata_nb.toolkit.cache.snapshots import CacheKey
+from webdata_nb.toolkit.cache import result_cache
+from webdata_nb.toolkit.cache.result_cache import CacheKey, CallResult, JobRef
 from webdata_nb.toolkit.frames import rows, schemas, storage
 from webdata_nb.toolkit.frames.schemas import TableName
 from webdata_nb.toolkit.frames.storage import ParquetDocument
@@ -88,15 +87,15 @@ def write_result(
     if number == 1:
         for earlier_file in _files(folder, key):
             earlier_file.unlink(missing_ok=True)
-            snapshots.receipt_path(earlier_file).unlink(missing_ok=True)
+            result_cache.receipt_path(earlier_file).unlink(missing_ok=True)
     slug = re.sub(r"[^A-Za-z0-9]+", "-", subject).strip("-")[:_SLUG_LENGTH].lower()
     path = folder / f"{key.op}-{slug}-{key.digest[:16]}-{number:03d}.parquet"
     file_metadata = {"digest": key.digest}
     data = storage.encode(table, own=file_metadata, attrs={**attrs, "file": None})
     storage.write_atomically(path, data)
-    if cached is not None and snapshots.receipt_path(cached).is_file():
+    if cached is not None and result_cache.receipt_path(cached).is_file():
         storage.write_atomically(
-            snapshots.receipt_path(path), snapshots.receipt_path(cached).read_bytes()
+            result_cache.receipt_path(path), result_cache.receipt_path(cached).read_bytes()
         )
     return path
 

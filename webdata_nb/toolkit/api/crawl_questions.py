@@ -20,7 +20,7 @@ from webdata_nb.errors import (
 )
 from webdata_nb.suggestions import closest_url, did_you_mean, format_value
 from webdata_nb.toolkit.bridge import blocking
-from webdata_nb.toolkit.cache import snapshots
+from webdata_nb.toolkit.cache import result_cache
 from webdata_nb.toolkit.cache.result_cache import find_job_ref
 from webdata_nb.toolkit.client import paging
 from webdata_nb.toolkit.display import bars
@@ -161,13 +161,13 @@ class _StoredCrawl:
     file: str | None
 
     def receipt(self) -> Sequence[ReceiptEntry] | None:
-        return snapshots.read_receipt(Path(self.file)) if self.file else None
+        return result_cache.read_receipt(Path(self.file)) if self.file else None
 
 
 async def _outcome(crawl: _StoredCrawl, url: str, call: CallOptions) -> Why:
     receipt = await asyncio.to_thread(crawl.receipt)
     if receipt is not None:
-        return _from_entries(url, *snapshots.find_receipt_entry(receipt, url))
+        return _from_entries(url, *result_cache.find_receipt_entry(receipt, url))
     return await _fetch_outcome(crawl, url, call)
 
 

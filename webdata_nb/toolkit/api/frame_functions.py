@@ -24,7 +24,7 @@ from webdata_nb.contract.limits import PER_PAGE
 from webdata_nb.errors import InvalidArgument, InvalidCall
 from webdata_nb.suggestions import closest, did_you_mean, format_value
 from webdata_nb.toolkit.bridge import PORTAL, blocking
-from webdata_nb.toolkit.cache import snapshots
+from webdata_nb.toolkit.cache import result_cache
 from webdata_nb.toolkit.cache.result_cache import ResultCache
 from webdata_nb.toolkit.calls import budget, crawl_files, lists, partitions, pipeline
 from webdata_nb.toolkit.calls.frame_stream import BATCH_ROWS, FrameStream, open_stream
@@ -844,12 +844,12 @@ def _call_arguments(options: dict[str, Any]) -> CallArguments:
     return cast("CallArguments", {name: options[name] for name in names})
 
 
-def _snapshots(each: Input, call: CallOptions) -> list[snapshots.Snapshot]:
+def _snapshots(each: Input, call: CallOptions) -> list[result_cache.Snapshot]:
     cache = ResultCache.of_spec(each.spec, call)
-    return snapshots.history(cache.root, cache.key, columns=each.spec.columns)
+    return result_cache.history(cache.root, cache.key, columns=each.spec.columns)
 
 
-def _dated_table(each: Input, snapshot: snapshots.Snapshot) -> pa.Table:
+def _dated_table(each: Input, snapshot: result_cache.Snapshot) -> pa.Table:
     table = snapshot.table
     if each.labels:
         table = input_rows.stack_inputs(

@@ -15,7 +15,7 @@ from webdata_nb.contract.fields import http_url
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.bridge import synced
-from webdata_nb.toolkit.cache import result_cache, snapshots
+from webdata_nb.toolkit.cache import result_cache
 from webdata_nb.toolkit.cache.result_cache import CacheFile
 from webdata_nb.toolkit.frames import frame, schemas
 from webdata_nb.toolkit.session import default_connection
@@ -109,8 +109,8 @@ def clear(
             f"older_than must be a number of seconds, 0 or more; it is {format_value(older_than)}"
         )
     origin = None if site is None else _origin_of(site)
-    snapshots.sweep(path())
     result_cache.sweep(path())
+    result_cache.sweep_locks(path())
     claimed_op = "crawl" if site is not None and op is None else op
     result_cache.remove_abandoned_claims(path(), claimed_op, older_than_s=older_than or 0.0)
     unwanted = [
@@ -120,7 +120,7 @@ def clear(
         and time.time() - file.at.timestamp() >= (older_than or 0)
         and (origin is None or _is_crawl_of(file, origin))
     ]
-    removed = snapshots.remove(path(), unwanted)
+    removed = result_cache.remove(path(), unwanted)
     if site is not None and op is None and older_than is None:
         _remove_from_search(site)
     return removed
@@ -163,6 +163,6 @@ def _op(file: CacheFile) -> str:
 def _describe(file: CacheFile) -> dict[str, Any]:
     row = {"op": _op(file), "at": file.at, "bytes": file.size, "file": str(file.path)}
     with suppress(OSError, ValueError, pa.ArrowException):
-        rows_file, rows, attrs = snapshots.stored(file.path)
+        rows_file, rows, attrs = result_cache.stored(file.path)
         row |= {"rows": rows, "subject": attrs.get("subject"), "file": str(rows_file)}
     return row

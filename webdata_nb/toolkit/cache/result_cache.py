@@ -1,7 +1,19 @@
 """The cache of one request, and the result of a call: its rows, receipt and delivery as a frame.
 
-A cache looks results up, stores them, evicts the oldest ones beyond its size, and finds the request
-most similar to one without a result.
+A cache looks results up, stores them, evicts the oldest ones beyond its size, and finds the
+request most similar to one without a result.
+
+Results are immutable Parquet files, addressed by a digest of the request:
+`{root}/v1/{op}/{digest}/{UTC timestamp}-{checksum}.parquet`. A file is never overwritten, so
+readers need no lock. Its name ends with a checksum of its bytes: a truncated, altered or
+misplaced file counts as a miss. Beside it are the full receipt of a crawl, and the pages of an
+unfinished listing of creatives, from which the next call resumes.
+
+Pages that were read as a list share one file,
+`{root}/v1/lists/{UTC timestamp}-{checksum}.parquet`, since the set-up of a Parquet file takes
+longer than the rows of a page. In the place of a file of its own, each of them has an entry:
+`{stem of the shared file}.{row}.{rows}.{checksum}.page`, a JSON file with the digest and the
+receipt. The last entry that is removed takes the shared file with it.
 """
 
 from __future__ import annotations
@@ -12,22 +24,28 @@ import hashlib
 import heapq
 import itertools
 import logging
+import os
 import platform
+import re
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import unquote
 
 import filelock
 import msgspec
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from webdata_nb import caller
 from webdata_nb.contract.outcomes import JobKind, JobStatus
@@ -48,8 +66,6 @@ from webdata_nb.errors import (
 from webdata_nb.pacing.retry_policies import FILE_LOCK
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.bridge import set_partial_result
-from webdata_nb.toolkit.cache import snapshots
-from webdata_nb.toolkit.cache.snapshots import CacheKey, Snapshot, prepare, remove_older
 from webdata_nb.toolkit.frames import exports, frame, receipt, rows, schemas, storage
 from webdata_nb.toolkit.frames.receipt import JobOutcome
 from webdata_nb.toolkit.frames.rows import TableBatch
@@ -62,6 +78,503 @@ if TYPE_CHECKING:
     from webdata_nb.contract.replies import CrawlStatus, SearchStatus
     from webdata_nb.toolkit.requests.inputs import JobSpec
     from webdata_nb.toolkit.session import ResultScope
+
+
+_LAYOUT: Final = "v1"
+_LISTS: Final = "lists"
+_ENTRY: Final = re.compile(r"(?P<stem>\w+-\w+)\.(?P<row>\d+)\.(?P<rows>\d+)\.(?P<sum>\w+)\.page")
+_TIMESTAMP: Final = "%Y%m%dT%H%M%S%fZ"
+_CHECKSUM_DIGITS: Final = 6
+# Tolerates the clock of another machine that shares the cache; beyond it a file is not trusted.
+_CLOCK_SKEW: Final = timedelta(minutes=1)
+_ORPHAN_S: Final = 3600.0
+_TAG: Final = (
+    "Signature: 8a477f597d28d172789f06886806bc55\n"
+    "# This directory is a cache of webdata_nb and can be deleted at any time.\n"
+    "# See https://bford.info/cachedir/\n"
+)
+
+log = logging.getLogger("webdata_nb")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheKey:
+    """The table and the digest of a request; files never hold the parts that enter the digest."""
+
+    op: TableName
+    digest: str
+
+    @classmethod
+    def of(
+        cls, op: TableName, *, base_url: str, identity: str, params: Mapping[str, Any]
+    ) -> CacheKey:
+        """Return the key of a request.
+
+        Parameters
+        ----------
+        op
+            The table requested.
+        base_url
+            The service.
+        identity
+            A hash of the account that owns the results; never an API key itself.
+        params
+            The request, including headers and cookies; only its hash is kept.
+        """
+        parts = [_LAYOUT, schemas.schema_id(op), base_url.rstrip("/"), identity, dict(params)]
+        canonical = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
+        return cls(op, hashlib.sha256(canonical).hexdigest()[:32])
+
+    def folder(self, root: Path) -> Path:
+        """Return the directory that holds the snapshots of this key."""
+        return root / _LAYOUT / self.op / self.digest
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One cached result: its file, the time it was taken, its rows and its receipt."""
+
+    path: Path
+    at: datetime
+    table: pa.Table
+    attrs: dict[str, Any]
+
+
+def put(
+    root: Path,
+    key: CacheKey,
+    table: pa.Table,
+    attrs: Mapping[str, Any],
+    *,
+    now: datetime,
+) -> Snapshot:
+    """Store a result.
+
+    Raises
+    ------
+    OSError
+        The cache directory cannot be written.
+    """
+    prepare(root)
+    file_metadata = {"schema": schemas.schema_id(key.op), "digest": key.digest}
+    data = storage.encode(table, own=file_metadata, attrs=attrs)
+    folder = key.folder(root)
+    storage.make_folder(folder, root)
+    path = folder / _name(now, data)
+    storage.write_atomically(path, data, owner_only=True)
+    return Snapshot(path, now, table, dict(attrs))
+
+
+def put_list(
+    root: Path,
+    pages: Sequence[tuple[CacheKey, Mapping[str, Any]]],
+    table: pa.Table,
+    *,
+    now: datetime,
+) -> Path:
+    """Store the pages of a list, one row each with its key and receipt; return their shared file.
+
+    Raises
+    ------
+    OSError
+        The cache directory cannot be written.
+    """
+    prepare(root)
+    op = pages[0][0].op
+    data = storage.encode(table, own={"schema": schemas.schema_id(op)}, attrs={})
+    path = root / _LAYOUT / _LISTS / _name(now, data)
+    storage.make_folder(path.parent, root)
+    storage.write_atomically(path, data, owner_only=True)
+    for row, (key, attrs) in enumerate(pages):
+        entry = orjson.dumps({"digest": key.digest, "attrs": attrs})
+        folder = key.folder(root)
+        storage.make_folder(folder, root)
+        name = f"{path.stem}.{row}.{len(pages)}.{_checksum(entry)}.page"
+        # Like any other defect, the loss of an entry is a miss; a sync of each would take long.
+        storage.write_atomically(folder / name, entry, durable=False, owner_only=True)
+    return path
+
+
+def newest(
+    root: Path,
+    key: CacheKey,
+    *,
+    now: datetime,
+    ttl_s: float | None = None,
+    until: datetime | None = None,
+    columns: Sequence[str] | None = None,
+) -> Snapshot | None:
+    """Return the newest valid snapshot that is at most `ttl_s` seconds old (None: any age).
+
+    With `until`, it was not taken after that time. Reads only `columns`, or all of them when None.
+    """
+    for path, at in sorted(_files(key.folder(root)), reverse=True):
+        age = now - at
+        if until is not None and at > until:
+            continue
+        if ttl_s is not None and age.total_seconds() > ttl_s:
+            return None
+        if age >= -_CLOCK_SKEW and (snapshot := _read(path, at, key, columns)) is not None:
+            return snapshot
+    return None
+
+
+def history(root: Path, key: CacheKey, *, columns: Sequence[str] | None = None) -> list[Snapshot]:
+    """Return every valid snapshot of a key, oldest first."""
+    snapshots = [_read(path, at, key, columns) for path, at in sorted(_files(key.folder(root)))]
+    return [snapshot for snapshot in snapshots if snapshot is not None]
+
+
+def read(path: Path, key: CacheKey, columns: Sequence[str] | None = None) -> Snapshot | None:
+    """Return the snapshot in one file; None unless the file exists, is valid and has this key."""
+    at = timestamp_of(path)
+    return None if at is None else _read(path, at, key, columns)
+
+
+def timestamp_of(path: Path) -> datetime | None:
+    """Return the time in the name of a snapshot file or an entry; None for any other file."""
+    timestamp, dash, _ = path.name.partition("-")
+    if not dash or path.suffix not in {".parquet", ".page"}:
+        return None
+    try:
+        return datetime.strptime(timestamp, _TIMESTAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def touch_marker(root: Path, name: str) -> None:
+    """Set the time of an event that makes older results outdated."""
+    prepare(root)
+    (root / _LAYOUT / name).touch(mode=storage.FILE_MODE)
+
+
+def marker_time(root: Path, name: str) -> datetime | None:
+    """Return the time of the last `touch_marker` with this name; None if there was none."""
+    try:
+        return datetime.fromtimestamp((root / _LAYOUT / name).stat().st_mtime, UTC)
+    except OSError:
+        return None
+
+
+def all_files(root: Path) -> Iterator[tuple[Path, datetime]]:
+    """Yield each snapshot file and entry below `root`, with the time it was taken."""
+    for folder in sorted((root / _LAYOUT).glob("*/*/")):
+        yield from sorted(_files(folder))
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, datetime]]:
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if (at := timestamp_of(path)) is not None:
+                yield path, at
+
+
+def _read(
+    path: Path, at: datetime, key: CacheKey, columns: Sequence[str] | None = None
+) -> Snapshot | None:
+    """Read a snapshot file or an entry; any defect is logged and counts as a miss."""
+    try:
+        if path.suffix == ".page":
+            return _read_page(path, at, key, columns)
+        document = storage.ParquetDocument(_verified_bytes(path, path.stem.rpartition("-")[2]))
+        _check_document(document, key, document.own.get("digest"))
+        table = _read_columns(document, key.op, columns)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, AttributeError, pa.ArrowException) as error:
+        log.warning("ignored a damaged cache file, %s: %s", path, error)
+        return None
+    return Snapshot(path, at, table, document.attrs)
+
+
+# The shared files that were read inside a block of `lists_read_once`.
+_DOCUMENTS: ContextVar[dict[Path, storage.ParquetDocument] | None] = ContextVar(
+    "webdata_cached_lists", default=None
+)
+
+
+@contextmanager
+def lists_read_once() -> Iterator[None]:
+    """Keep the shared files of lists in memory inside the block, for the pages in them."""
+    token = _DOCUMENTS.set({})
+    try:
+        yield
+    finally:
+        _DOCUMENTS.reset(token)
+
+
+def _read_page(path: Path, at: datetime, key: CacheKey, columns: Sequence[str] | None) -> Snapshot:
+    """Read a page of a list by its entry."""
+    parts = _entry_parts(path)
+    entry = orjson.loads(_verified_bytes(path, parts["sum"]))
+    shared = _shared_file(path)
+    documents = _DOCUMENTS.get()
+    document = None if documents is None else documents.get(shared)
+    if document is None:
+        data = _verified_bytes(shared, shared.stem.rpartition("-")[2])
+        document = storage.ParquetDocument(data)
+        if documents is not None:
+            documents[shared] = document
+    _check_document(document, key, entry["digest"])
+    table = _read_columns(document, key.op, columns).slice(int(parts["row"]), 1)
+    return Snapshot(shared, at, table, dict(entry["attrs"]))
+
+
+def _entry_parts(path: Path) -> dict[str, str]:
+    match = _ENTRY.fullmatch(path.name)
+    if match is None:
+        raise ValueError("its name is not of an entry")
+    return match.groupdict()
+
+
+def _shared_file(path: Path) -> Path:
+    """Return the file that has the rows of an entry, which is in `{root}/v1/{op}/{digest}`."""
+    return path.parents[2] / _LISTS / f"{_entry_parts(path)['stem']}.parquet"
+
+
+def stored(path: Path) -> tuple[Path, int, Mapping[str, Any]]:
+    """Return the Parquet file, the number of rows and the receipt of a file or an entry.
+
+    Raises
+    ------
+    OSError, ValueError, pyarrow.ArrowException
+        It is gone or damaged.
+    """
+    if path.suffix == ".page":
+        return _shared_file(path), 1, orjson.loads(path.read_bytes())["attrs"]
+    footer = pq.read_metadata(path)
+    attrs = orjson.loads((footer.metadata or {}).get(b"PANDAS_ATTRS", b"{}"))
+    return path, footer.num_rows, attrs.get("webdata", {})
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a file with its receipt, or of an entry with its share of the rows.
+
+    Raises
+    ------
+    OSError
+        The file is gone.
+    """
+    size = path.stat().st_size
+    with suppress(OSError, ValueError):
+        if path.suffix == ".page":
+            return size + _shared_file(path).stat().st_size // int(_entry_parts(path)["rows"])
+        size += receipt_path(path).stat().st_size
+    return size
+
+
+def remove(root: Path, paths: Iterable[Path]) -> int:
+    """Remove files with their receipts, and entries; return how many there were.
+
+    A shared file goes with its last entry, or an hour after its writer was killed.
+    """
+    removed, lists = 0, set[Path]()
+    for path in paths:
+        try:
+            path.unlink()
+        except OSError:  # already gone, or open in another program on Windows
+            continue
+        removed += 1
+        with suppress(OSError, ValueError):
+            if path.suffix == ".page":
+                lists.add(_shared_file(path))
+            else:
+                receipt_path(path).unlink(missing_ok=True)
+        with suppress(OSError):
+            path.parent.rmdir()  # fails while it holds another snapshot
+    folder = root / _LAYOUT / _LISTS
+    if lists or folder.is_dir():
+        in_use = {path.name.partition(".")[0] for path, _ in all_files(root)}
+        unused = [path for path in folder.glob("*.parquet") if path.stem not in in_use]
+        remove_older([path for path in unused if path in lists], 0)
+        remove_older([path for path in unused if path not in lists], _ORPHAN_S)
+    return removed
+
+
+def _read_columns(
+    document: storage.ParquetDocument, op: TableName, columns: Sequence[str] | None
+) -> pa.Table:
+    """Return columns of a file, with nulls where it has none."""
+    if columns is None:
+        return document.read()
+    table = document.read([name for name in columns if name in document.schema.names])
+    for name in columns:
+        if name not in table.column_names:
+            field = schemas.SCHEMAS[op].field(name)
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table.select(list(columns))
+
+
+def _name(now: datetime, data: pa.Buffer) -> str:
+    return f"{now.astimezone(UTC).strftime(_TIMESTAMP)}-{_checksum(data)}.parquet"
+
+
+def _verified_bytes(path: Path, checksum: str) -> bytes:
+    data = path.read_bytes()
+    if _checksum(data) != checksum:
+        raise ValueError("its checksum does not match")
+    return data
+
+
+def _check_document(document: storage.ParquetDocument, key: CacheKey, digest: object) -> None:
+    if digest != key.digest:
+        raise ValueError("it belongs to another request")
+    if not schemas.are_columns_of(key.op, document.schema):
+        raise ValueError("its schema is of another version")
+
+
+def _checksum(data: pa.Buffer | bytes) -> str:
+    # Detects damage, not tampering: a cryptographic hash would add a tenth to each read.
+    return f"{zlib.crc32(data):08x}"[-_CHECKSUM_DIGITS:]
+
+
+def prepare(root: Path) -> None:
+    """Tag a new cache directory for backup programs and git; remove orphaned temporary files."""
+    # The tag goes into our own folder: the cache directory may hold files of other programs.
+    folder = root / _LAYOUT
+    if not (folder / "CACHEDIR.TAG").exists():
+        storage.make_folder(folder, root)
+        storage.write_atomically(folder / ".gitignore", b"*\n", owner_only=True)
+        storage.write_atomically(folder / "CACHEDIR.TAG", _TAG.encode(), owner_only=True)
+    if root not in _swept:
+        _swept.add(root)
+        sweep(root)
+
+
+def sweep(root: Path, *, older_than_s: float = _ORPHAN_S) -> int:
+    """Remove temporary files of killed writers; return how many there were."""
+    return remove_older((root / _LAYOUT).glob(f"*/*/.*{storage.TEMPORARY}"), older_than_s)
+
+
+def remove_older(paths: Iterable[Path], age_s: float) -> int:
+    """Remove files that were last changed more than `age_s` seconds ago; return how many."""
+    removed = 0
+    for path in paths:
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > age_s:
+                path.unlink()
+                removed += 1
+    return removed
+
+
+_swept: Final[set[Path]] = set()
+
+
+RECEIPT_SCHEMA: Final = pa.schema([(name, schemas.TEXT) for name in ("url", "outcome", "detail")])
+_RECEIPT_VERSION: Final = "receipt/1"
+_MAX_VARIANTS: Final = 5
+_IGNORED_PARTS: Final = re.compile(r"^https?://(?:www\.)?|:(?:80|443)(?=/|$)|[?&]$")
+
+
+def receipt_path(path: Path) -> Path:
+    """Return the receipt file of a cached crawl; its name differs from those of snapshots."""
+    return path.with_name(f"receipt-{path.name}")
+
+
+def write_receipt(path: Path, entries: Sequence[ReceiptEntry]) -> Path:
+    """Write the receipt of the crawl in `path`.
+
+    Raises
+    ------
+    OSError
+        The cache directory cannot be written.
+    """
+    columns = {
+        name: pa.array([getattr(entry, name) for entry in entries], schemas.TEXT)
+        for name in RECEIPT_SCHEMA.names
+    }
+    data = storage.encode(
+        pa.table(columns, schema=RECEIPT_SCHEMA), own={"schema": _RECEIPT_VERSION}, attrs={}
+    )
+    target = receipt_path(path)
+    storage.write_atomically(target, data, owner_only=True)
+    return target
+
+
+def read_receipt(path: Path) -> list[ReceiptEntry] | None:
+    """Return the receipt of the crawl in `path`; None where it is missing or unreadable."""
+    try:
+        document = storage.ParquetDocument(receipt_path(path).read_bytes())
+        if document.own.get("schema") != _RECEIPT_VERSION:
+            return None
+        rows = document.read(RECEIPT_SCHEMA.names).to_pylist()
+        return [ReceiptEntry(**row) for row in rows]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, pa.ArrowException) as error:
+        log.warning("ignored a damaged receipt, %s: %s", receipt_path(path), error)
+        return None
+
+
+def find_receipt_entry(
+    entries: Iterable[ReceiptEntry], url: str
+) -> tuple[ReceiptEntry | None, tuple[ReceiptEntry, ...]]:
+    """Return the entry of `url`, and entries of URLs that are equal once normalized."""
+    normalized = normalize_url(url)
+    variants = [entry for entry in entries if normalize_url(entry.url) == normalized]
+    exact = next((entry for entry in variants if entry.url == url), None)
+    return exact, tuple(entry for entry in variants if entry is not exact)[:_MAX_VARIANTS]
+
+
+def normalize_url(url: str) -> str:
+    """Drop what rarely distinguishes pages.
+
+    These are the scheme, `www.`, a default port, letter case, percent-encoding, a trailing slash
+    and the fragment.
+    """
+    stripped = url.strip().partition("#")[0]
+    stripped = unquote(_IGNORED_PARTS.sub("", stripped.lower()))
+    path, question_mark, query = stripped.partition("?")
+    return path.rstrip("/") + question_mark + query
+
+
+# Cursors expire within a day; older pages would belong to another listing.
+PARTIAL_EXPIRES_S: Final = 24 * 3600.0
+_PARTIAL_NAME: Final = "unfinished.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class PartialListing:
+    """The pages of one listing in their order, one JSON line each."""
+
+    path: Path
+    root: Path
+
+    @classmethod
+    def of(cls, root: Path, key: CacheKey) -> PartialListing:
+        """Return the stored pages of a cache key."""
+        return cls(key.folder(root) / _PARTIAL_NAME, root)
+
+    def pages(self) -> list[dict[str, Any]]:
+        """Return the stored pages up to the first damaged line."""
+        pages: list[dict[str, Any]] = []
+        with suppress(OSError, orjson.JSONDecodeError):
+            if time.time() - self.path.stat().st_mtime > PARTIAL_EXPIRES_S:
+                return []
+            for line in self.path.read_bytes().splitlines():
+                pages.append(orjson.loads(line))  # noqa: PERF401 - keeps those before a bad line
+        return pages
+
+    def append(self, page: dict[str, Any]) -> None:
+        """Store one more page; the listing continues where that fails."""
+        self._write("ab", orjson.dumps(page, option=orjson.OPT_APPEND_NEWLINE))
+
+    def delete(self) -> None:
+        """Delete the pages: the listing is complete."""
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
+
+    def _write(self, mode: str, data: bytes) -> None:
+        try:
+            storage.make_folder(self.path.parent, self.root)
+            self.path.touch(mode=storage.FILE_MODE)
+            with self.path.open(mode) as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            log.info("an unfinished listing cannot be stored: %s", error)
+
 
 # Finds the job of a request again: locks, references and the calls that wait for their jobs.
 #
@@ -205,8 +718,6 @@ class CancelToken:
 _REFS: Final = Path("v1", "jobs")
 _REF_EXPIRES_S: Final = 30 * 86_400.0
 
-log = logging.getLogger("webdata_nb")
-
 
 @dataclass(frozen=True, slots=True)
 class JobRef:
@@ -240,7 +751,7 @@ class JobRef:
         return cls(job_id, op, "", key.digest, columns)
 
 
-def write(root: Path, service: str, identity: str, job_ref: JobRef) -> None:
+def write_job_ref(root: Path, service: str, identity: str, job_ref: JobRef) -> None:
     """Write a reference; does nothing where the cache is not writable."""
     path = _ref_path(root, service, identity, job_ref.job_id)
     with suppress(OSError):
@@ -251,7 +762,7 @@ def write(root: Path, service: str, identity: str, job_ref: JobRef) -> None:
         storage.write_atomically(path, data, durable=False, owner_only=True)
 
 
-def read(root: Path, service: str, identity: str, job_id: str) -> JobRef | None:
+def read_job_ref(root: Path, service: str, identity: str, job_id: str) -> JobRef | None:
     """Return the reference to a job started here; None where it is missing or invalid."""
     path = _ref_path(root, service, identity, job_id)
     try:
@@ -271,7 +782,6 @@ def _ref_path(root: Path, service: str, identity: str, job_id: str) -> Path:
     return root / _REFS / f"{name}.json"
 
 
-_LAYOUT: Final = "v1"
 _SUFFIX: Final = ".claim"
 _LOCK_SUFFIX: Final = ".lock"
 # After these errors, the job may have started, and may run on.
@@ -440,7 +950,7 @@ def _lock_file(path: Path) -> Path:
     return path.with_suffix(_LOCK_SUFFIX)
 
 
-def sweep(root: Path) -> None:
+def sweep_locks(root: Path) -> None:
     """Remove unused locks, the tokens of killed calls, and references that no service knows."""
     remove_older((root / _LOCKS).glob("*.lock"), _LOCK_EXPIRES_S)
     remove_older((root / _TOKENS).glob("*"), _TOKEN_EXPIRES_S)
@@ -637,7 +1147,7 @@ def closest_request(root: Path, wanted: CachedRequest, service: str) -> CachedRe
     """
     files = heapq.nlargest(
         _MAX_FILES,
-        (file for file in snapshots.all_files(root) if _op_of_path(file[0]) == wanted.op),
+        (file for file in all_files(root) if _op_of_path(file[0]) == wanted.op),
         key=lambda file: file[1],
     )
     best = max(_requests(files, service), key=wanted.similarity, default=None)
@@ -649,7 +1159,7 @@ def closest_request(root: Path, wanted: CachedRequest, service: str) -> CachedRe
 def _requests(files: list[tuple[Path, datetime]], service: str) -> Iterator[CachedRequest]:
     for path, at in files:
         with suppress(OSError, ValueError, pa.ArrowException):
-            _, _, attrs = snapshots.stored(path)
+            _, _, attrs = stored(path)
             if attrs.get("service") == service:
                 subject, request = attrs.get("subject") or "", attrs.get("request") or {}
                 yield CachedRequest(_op_of_path(path), subject, request, at)
@@ -701,14 +1211,14 @@ def files_to_evict(
 def shrink(root: Path, max_bytes: int, in_use: Path | None = None) -> int:
     """Remove results until the cache takes at most `max_bytes`; return how many were removed."""
     evicted = files_to_evict(list(cache_files(root)), max_bytes, in_use)
-    return snapshots.remove(root, [file.path for file in evicted]) if evicted else 0
+    return remove(root, [file.path for file in evicted]) if evicted else 0
 
 
 def cache_files(root: Path) -> Iterator[CacheFile]:
     """Yield each cached result, with the size of its receipt added to its own."""
-    for path, at in snapshots.all_files(root):
+    for path, at in all_files(root):
         with suppress(OSError):
-            yield CacheFile(path, at, snapshots.size_of(path))
+            yield CacheFile(path, at, size_of(path))
 
 
 # The provider that searches the local index, and the marker that a crawl of the index leaves.
@@ -781,7 +1291,7 @@ class ResultCache:
             ages.append(inf if ttl_s is None else ttl_s)
         if not self.options.cache or not ages:
             return None
-        snapshot = snapshots.newest(self.root, self.key, now=now, ttl_s=max(ages), columns=columns)
+        snapshot = newest(self.root, self.key, now=now, ttl_s=max(ages), columns=columns)
         if snapshot is None or self._is_outdated(snapshot.attrs.get("provider_used"), snapshot.at):
             return None
         return snapshot
@@ -790,7 +1300,7 @@ class ResultCache:
         """Whether a later crawl added pages to the local index that answered a search."""
         if self.options.settings.offline or not self.scope.local or provider != _LOCAL_INDEX:
             return False
-        crawled_at = snapshots.marker_time(self.root, _CRAWL_MARKER)
+        crawled_at = marker_time(self.root, _CRAWL_MARKER)
         return crawled_at is not None and crawled_at >= at
 
     def _offline_message(self) -> str:
@@ -827,12 +1337,12 @@ class ResultCache:
             raise OfflineError("offline mode is on, and only_new asks the service anew")
         if not self.options.cache:
             return None
-        return snapshots.newest(self.root, self.key, now=datetime.now(UTC), columns=columns)
+        return newest(self.root, self.key, now=datetime.now(UTC), columns=columns)
 
     def last_job_id(self, before: datetime | None) -> str | None:
         """Return the job of the newest snapshot, or of the newest one that is not after a time."""
         now = datetime.now(UTC)
-        snapshot = snapshots.newest(self.root, self.key, now=now, until=before, columns=())
+        snapshot = newest(self.root, self.key, now=now, until=before, columns=())
         job_id = None if snapshot is None else snapshot.attrs.get("job_id")
         return job_id if isinstance(job_id, str) else None
 
@@ -842,7 +1352,7 @@ class ResultCache:
         if not self.options.cache or age_s is None:
             return None
         now = datetime.now(UTC)
-        return snapshots.newest(self.root, self.key, now=now, ttl_s=age_s, columns=columns)
+        return newest(self.root, self.key, now=now, ttl_s=age_s, columns=columns)
 
     @asynccontextmanager
     async def single_flight(self) -> AsyncIterator[None]:
@@ -914,9 +1424,7 @@ class ResultCache:
             self._mark_crawl()
         path = None
         if self.options.cache and outcome.cacheable:
-            path = self._write(
-                lambda: snapshots.put(self.root, self.key, table, attrs, now=finished_at).path
-            )
+            path = self._write(lambda: put(self.root, self.key, table, attrs, now=finished_at).path)
         if path is not None:
             if result.receipt_entries is not None:
                 _write_receipt(path, result.receipt_entries)
@@ -947,9 +1455,7 @@ class ResultCache:
         if good:
             rows_of_all = pa.concat_tables([table for _, _, table in good])
             entries = [(key, attrs) for key, attrs, _ in good]
-            path = self._write(
-                lambda: snapshots.put_list(self.root, entries, rows_of_all, now=finished_at)
-            )
+            path = self._write(lambda: put_list(self.root, entries, rows_of_all, now=finished_at))
         stored = {key for key, _, _ in good}
         return [
             replace(page, attrs={**page.attrs, **self._state(path if key in stored else None)})
@@ -994,7 +1500,7 @@ class ResultCache:
         """Mark that the local index has changed; an unused cache needs no marker."""
         if self.scope.local and self.root.is_dir():
             with suppress(OSError):  # then nothing new is cached either
-                snapshots.touch_marker(self.root, _CRAWL_MARKER)
+                touch_marker(self.root, _CRAWL_MARKER)
 
     # ---------------------------------------------------------------------------- job references
 
@@ -1006,11 +1512,11 @@ class ResultCache:
 
     def read_job_ref(self, job_id: str) -> JobRef | None:
         """Return the stored reference to a job; None where there is none."""
-        return read(self.root, self.scope.service, self.scope.identity, job_id)
+        return read_job_ref(self.root, self.scope.service, self.scope.identity, job_id)
 
     def write_job_ref(self, job_ref: JobRef) -> None:
         """Store the reference to a job, so that `job()` finds it."""
-        write(self.root, self.scope.service, self.scope.identity, job_ref)
+        write_job_ref(self.root, self.scope.service, self.scope.identity, job_ref)
 
     def _set_job_file(self, job_id: str | None, path: Path) -> None:
         """Store the cache file of a job's rows in its reference."""
@@ -1022,12 +1528,12 @@ class ResultCache:
 def find_job_ref(job_id: str, options: CallOptions) -> JobRef | None:
     """Return the stored reference to a job of this service and account; None if there is none."""
     scope = options.connection.scope(options.settings)
-    return read(options.settings.cache_dir, scope.service, scope.identity, job_id)
+    return read_job_ref(options.settings.cache_dir, scope.service, scope.identity, job_id)
 
 
 def _write_receipt(path: Path, entries: Sequence[ReceiptEntry]) -> None:
     """Write the receipt beside the rows; the rows are valid without it."""
     try:
-        snapshots.write_receipt(path, entries)
+        write_receipt(path, entries)
     except OSError as error:
         log.warning("the receipt beside %s cannot be written: %s", path, error)

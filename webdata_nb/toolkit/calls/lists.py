@@ -38,8 +38,14 @@ from webdata_nb.errors import (
 from webdata_nb.foreign_json import decode_json
 from webdata_nb.page.urls import canonical_url
 from webdata_nb.toolkit.bridge import PARTIAL_RESULT_S, PORTAL, set_partial_result
-from webdata_nb.toolkit.cache.result_cache import CallResult, CancelToken, deliver, error_to_raise
-from webdata_nb.toolkit.cache.snapshots import CacheKey, lists_read_once
+from webdata_nb.toolkit.cache.result_cache import (
+    CacheKey,
+    CallResult,
+    CancelToken,
+    deliver,
+    error_to_raise,
+    lists_read_once,
+)
 from webdata_nb.toolkit.calls.pipeline import Call, fetch_result
 from webdata_nb.toolkit.display.bars import UNITS, Inputs, View
 from webdata_nb.toolkit.display.progress import Listener

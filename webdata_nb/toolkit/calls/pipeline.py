@@ -35,8 +35,13 @@ from webdata_nb.errors import (
     WebdataError,
 )
 from webdata_nb.toolkit import recording
-from webdata_nb.toolkit.cache.result_cache import CallResult, JobClaim, ResultCache, deliver
-from webdata_nb.toolkit.cache.snapshots import Snapshot
+from webdata_nb.toolkit.cache.result_cache import (
+    CallResult,
+    JobClaim,
+    ResultCache,
+    Snapshot,
+    deliver,
+)
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.display.bars import UNITS
 from webdata_nb.toolkit.display.progress import Listener

@@ -15,7 +15,7 @@ import orjson
 from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.contract.requests import CrawlRequest
 from webdata_nb.errors import InvalidArgument, JobCancelled, OfflineError, WatchRunning
-from webdata_nb.toolkit.cache import result_cache, snapshots
+from webdata_nb.toolkit.cache import result_cache
 from webdata_nb.toolkit.cache.result_cache import ResultCache
 from webdata_nb.toolkit.calls import pipeline
 from webdata_nb.toolkit.frames import frame
@@ -141,7 +141,7 @@ class Watch:
         return KnownSite.of_first(self._visit(pages, snapshot.path))
 
     def _visit(self, crawl: pd.DataFrame, file: str | Path | None) -> SiteVisit:
-        entries = None if file is None else snapshots.read_receipt(Path(file))
+        entries = None if file is None else result_cache.read_receipt(Path(file))
         return SiteVisit.of_crawl(crawl, entries, self.fields)
 
     def _finish(self, known: KnownSite | None, crawl: pd.DataFrame) -> pd.DataFrame:

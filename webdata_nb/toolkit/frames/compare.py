@@ -16,8 +16,7 @@ from webdata_nb.contract.url_keys import result_key
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.frames import frame, schemas
-from webdata_nb.toolkit.frames.frame import ResultFrame
-from webdata_nb.toolkit.frames.nested import JSON_DTYPE, NestedArray, NestedDtype
+from webdata_nb.toolkit.frames.frame import JSON_DTYPE, NestedArray, NestedDtype, ResultFrame
 from webdata_nb.toolkit.frames.storage import ParquetDocument
 
 __all__ = ["diff"]

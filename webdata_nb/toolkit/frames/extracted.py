@@ -18,8 +18,7 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.foreign_json import well_formed
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.frames import frame, schemas
-from webdata_nb.toolkit.frames.frame import CallReceipt, ResultFrame
-from webdata_nb.toolkit.frames.nested import NestedArray
+from webdata_nb.toolkit.frames.frame import CallReceipt, NestedArray, ResultFrame
 from webdata_nb.toolkit.frames.rows import decoded, dumps
 
 __all__ = ["extract_df"]

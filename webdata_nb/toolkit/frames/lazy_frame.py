@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from webdata_nb.errors import MissingExtra
 from webdata_nb.toolkit.frames import frame
-from webdata_nb.toolkit.frames.frame import CallReceipt
-from webdata_nb.toolkit.frames.nested import NestedArray, NestedDtype
+from webdata_nb.toolkit.frames.frame import CallReceipt, NestedArray, NestedDtype
 from webdata_nb.toolkit.frames.storage import PartDataset
 
 if TYPE_CHECKING:

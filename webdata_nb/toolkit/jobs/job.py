@@ -20,7 +20,7 @@ from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit import bridge, recording
 from webdata_nb.toolkit.bridge import blocking, synced
-from webdata_nb.toolkit.cache import snapshots
+from webdata_nb.toolkit.cache import result_cache
 from webdata_nb.toolkit.cache.result_cache import CallResult, JobRef, ResultCache, deliver
 from webdata_nb.toolkit.client import job_wait
 from webdata_nb.toolkit.client.client import Client
@@ -465,13 +465,13 @@ class Job:
             started_at=started_at,
         )
 
-    def _cached_snapshot(self, cache: ResultCache) -> snapshots.Snapshot | None:
+    def _cached_snapshot(self, cache: ResultCache) -> result_cache.Snapshot | None:
         if not cache.options.cache:
             return None
         job_ref = cache.read_job_ref(self.job_id)
         if job_ref is None or job_ref.file is None:
             return None
-        return snapshots.read(Path(job_ref.file), job_ref.cache_key, self._job_ref.columns)
+        return result_cache.read(Path(job_ref.file), job_ref.cache_key, self._job_ref.columns)
 
     # ----------------------------------------------------------------------------------- display
 

@@ -59,8 +59,7 @@ from webdata_nb.errors import (
     WebdataError,
 )
 from webdata_nb.toolkit import bridge
-from webdata_nb.toolkit.cache.result_cache import CallResult, JobClaim, ResultCache
-from webdata_nb.toolkit.cache.snapshots import PartialListing
+from webdata_nb.toolkit.cache.result_cache import CallResult, JobClaim, PartialListing, ResultCache
 from webdata_nb.toolkit.client import job_wait, paging
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.display import progress as display
