@@ -26,9 +26,6 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 import aiohttp
 import certifi
 from aiohttp import CookieJar, hdrs
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from yarl import URL
 
 from webdata_nb.page.content.page_source import FetchedResponse, Redirect
@@ -55,6 +52,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
     from aiohttp.client_proto import ResponseHandler
     from aiohttp.connector import AddrInfoType
+    from cryptography.hazmat.primitives.asymmetric import ec
 
     from webdata_nb.service.signing.request_signer import RequestSigner
     from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -818,6 +816,10 @@ class TlsInterceptor:
     """
 
     def __init__(self, site_context: ssl.SSLContext) -> None:
+        # With certificates, the package takes 5 MB, and few services have a bundle and a browser.
+        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+
         self._site_context = site_context
         key = ec.generate_private_key(ec.SECP256R1())
         self._browser_context = _server_context(key)
@@ -868,6 +870,9 @@ def _server_context(key: ec.EllipticCurvePrivateKey) -> ssl.SSLContext:
 
     OpenSSL loads a key only from a file, which is deleted at once.
     """
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
+
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, _COMMON_NAME)])
     now = datetime.now(UTC)
     certificate = (

@@ -139,6 +139,7 @@ def main() -> None:
     # A terminal sends Ctrl-C to the whole group; the parent handles it and closes our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit_memory(memory_bytes)
+    malloc.tune()
     configure_gc(*GC_THRESHOLDS)
     with contextlib.suppress(BrokenPipeError):
         serve(sys.stdin.buffer, take_standard_output(), cpu_seconds)
