@@ -90,14 +90,10 @@ class ResponseCache:
     def put(
         self, key: ResponseKey, job: JobRecord, body: bytes, data_version: int, *, etag: str = ""
     ) -> None:
-        """Cache a reply, and drop the least recently used ones."""
-        self.confirm(key, CachedResponse(without_secrets(job), body, data_version, etag))
-
-    def confirm(self, key: ResponseKey, response: CachedResponse) -> None:
-        """Cache a reply that is still valid, as the newest."""
+        """Cache a reply, or confirm it; drop the least recently used ones."""
         self.drop(key)
-        self._responses[key] = response
-        self._used_bytes += len(response.body)
+        self._responses[key] = CachedResponse(without_secrets(job), body, data_version, etag)
+        self._used_bytes += len(body)
         while self._used_bytes > self._max_bytes:
             self.drop(next(iter(self._responses)))
 

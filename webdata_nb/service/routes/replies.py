@@ -6,7 +6,7 @@ Rows that are past their retention are left out, whether they are deleted yet or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -103,10 +103,9 @@ async def cached_response(state: AppState, key: ResponseKey) -> Response | None:
         job = await state.store.job(key.account_id, cached.job.id)
         if without_secrets(job) != cached.job:
             return None
-        cached = replace(cached, data_version=data_version)
     if expiry_of(state, cached.job) is not None:
         return None
-    state.response_cache.confirm(key, cached)
+    state.response_cache.put(key, cached.job, cached.body, data_version, etag=cached.etag)
     return Response(cached.body, media_type=RowsResponse.media_type, headers={"ETag": cached.etag})
 
 

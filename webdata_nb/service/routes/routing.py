@@ -22,12 +22,12 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Annotated, Any, Final, Literal, Protocol
 
 import orjson
 from fastapi import APIRouter, Body, Depends, Header, Path, Query
-from fastapi.dependencies.models import Dependant
+from fastapi.dependencies.utils import request_params_to_args
 from fastapi.openapi.models import Example
 from fastapi.routing import APIRoute
 from pydantic import BeforeValidator, WithJsonSchema
@@ -471,17 +471,12 @@ class StrictRoute(OpenRoute):
         body = WITH_BODY if "POST" in (options.get("methods") or ()) else ()
         options["responses"] = error_responses(*ALWAYS, *body) | (options.get("responses") or {})
         super().__init__(path, endpoint, **options)
-        dependant = self.dependant
-        self._dependencies = {
-            each.name: each.call for each in dependant.dependencies if each.name and each.call
-        }
         self._is_read = (
             "GET" in (self.methods or ())
-            and not dependant.header_params
-            and len(self._dependencies) == len(dependant.dependencies)
+            and not self.dependant.header_params
+            and all(each.name and each.call for each in self.dependant.dependencies)
         )
-        self._path_fields = {each.alias: each for each in dependant.path_params}
-        self._query_fields = {each.alias: each for each in dependant.query_params}
+        self._known_names = {field.alias for field in self.dependant.query_params}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -495,42 +490,30 @@ class StrictRoute(OpenRoute):
 
     async def read(self, request: Request) -> Response | None:
         """Return the response to a GET; None for a request that FastAPI handles."""
-        query = request.query_params if request.scope["query_string"] else {}
-        if not query.keys() <= self._query_fields.keys():
+        query, dependant = request.query_params, self.dependant
+        arguments, path_errors = request_params_to_args(dependant.path_params, request.path_params)
+        options, query_errors = request_params_to_args(dependant.query_params, query)
+        if path_errors or query_errors or not query.keys() <= self._known_names:
             return None
-        arguments: dict[str, Any] = {}
-        for fields, texts in (
-            (self._path_fields, request.path_params),
-            (self._query_fields, query),
-        ):
-            for alias, field in fields.items():
-                if alias not in texts:
-                    if field.field_info.is_required():
-                        return None
-                    arguments[field.name] = field.get_default()
-                    continue
-                value, errors = field.validate(texts[alias], loc=())
-                if errors:
-                    return None
-                arguments[field.name] = value
-        for name, dependency in self._dependencies.items():
-            arguments[name] = await dependency(request)
-        if self.dependant.request_param_name:
-            arguments[self.dependant.request_param_name] = request
+        arguments |= options
+        for each in dependant.dependencies:
+            if each.name and each.call:
+                arguments[each.name] = await each.call(request)
+        if dependant.request_param_name:
+            arguments[dependant.request_param_name] = request
         response: Response = await self.endpoint(**arguments)
         return response
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return FastAPI's handler, preceded by the strict checks."""
         handle = super().get_route_handler()
-        known_names = frozenset(_query_names(self.dependant))
         with_body = self.body_field is not None
 
         async def strict(request: Request) -> Response:
             if request.scope["query_string"]:
-                unknown = [name for name in request.query_params if name not in known_names]
+                unknown = [name for name in request.query_params if name not in self._known_names]
                 if unknown:
-                    allowed = ", ".join(sorted(known_names)) or "none"
+                    allowed = ", ".join(sorted(self._known_names)) or "none"
                     message = f"is not a query parameter of this operation; allowed: {allowed}"
                     raise UnprocessableRequest(
                         [
@@ -566,14 +549,6 @@ def json_object(raw: bytes) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise UnprocessableRequest([field_problem(("body",), "must be a JSON object", "dict_type")])
     return body
-
-
-def _query_names(dependant: Dependant) -> Iterator[str]:
-    """Yield the names of the query parameters that a route and its dependencies declare."""
-    for field in dependant.query_params:
-        yield field.alias
-    for dependency in dependant.dependencies:
-        yield from _query_names(dependency)
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -1019,11 +1019,6 @@ class CallResult:
         return replace(self, table=table, objects={}, attrs={**self.attrs, **comparison})
 
 
-# Of a cached result, whose lists and objects are decoded when they are needed: a frame of so many
-# rows takes less time than a switch of threads.
-_FEW_ROWS: Final = 5_000
-
-
 async def deliver(result: CallResult, options: CallOptions) -> pd.DataFrame:
     """Return the frame of a result, after writing it to `out` where the call names a file.
 
@@ -1032,10 +1027,7 @@ async def deliver(result: CallResult, options: CallOptions) -> pd.DataFrame:
     JobFailed, JobCancelled, JobTimeout, IncompleteResult
         Rows are missing; what arrived is on the error.
     """
-    if result.outcome is None and result.table.num_rows <= _FEW_ROWS:
-        built = _build_frame(result, options)
-    else:
-        built = await asyncio.to_thread(_build_frame, result, options)
+    built = await asyncio.to_thread(_build_frame, result, options)
     if result.outcome is not None:
         _raise_or_warn(result.outcome, built, options)
     else:

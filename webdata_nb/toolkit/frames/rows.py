@@ -115,27 +115,28 @@ def _items_fit(values: Sequence[Any], data_type: pa.DataType) -> bool:
 
     Arrow would drop other fields and truncate numbers.
     """
-    if not {NoneType, list}.issuperset(map(type, values)):
+    if not _has_only_types(values, list):
         return False
-    items = list(chain.from_iterable(filter(None, values)))
+    items = _flat(values)
     if not {dict}.issuperset(map(type, items)):
         return False
     fields = _item_fields(data_type)
     names = set(chain.from_iterable(set(map(tuple, items))))
-    if not names <= fields.keys():
-        return False
-    return all(
-        {NoneType, _PYTHON_TYPES[fields[name]]}.issuperset(
-            map(type, [item.get(name) for item in items])
-        )
+    return names <= fields.keys() and all(
+        _has_only_types([item.get(name) for item in items], _PYTHON_TYPES[fields[name]])
         for name in names
     )
 
 
-def _are_complete_items(values: Sequence[Any], data_type: pa.DataType) -> bool:
-    """Return whether items that fit have every field of the format, as those of frames have."""
-    count = len(_item_fields(data_type))
-    return {count}.issuperset(map(len, chain.from_iterable(filter(None, values))))
+def _are_complete(values: Sequence[Any], field: pa.Field[Any]) -> bool:
+    """Return whether items that fit, if any, have every field, as those of frames have."""
+    if not schemas.has_items(field):
+        return True
+    return {len(_item_fields(field.type))}.issuperset(map(len, _flat(values)))
+
+
+def _flat(values: Iterable[Any]) -> list[Any]:
+    return list(chain.from_iterable(filter(None, values)))
 
 
 def encode_items(items: Sequence[Any], data_type: pa.DataType) -> Items:
@@ -267,9 +268,7 @@ def batch(table: TableName, rows: Sequence[Row], *, memory: Pool = None) -> Tabl
         column = _convert_at_once(field, values, memory)
         if column is None:
             column = _convert_each(field, values, extra, memory)
-        elif schemas.holds_objects(field) and (
-            not schemas.has_items(field) or _are_complete_items(values, field.type)
-        ):
+        elif schemas.holds_objects(field) and _are_complete(values, field):
             objects[field.name] = values
         columns.append(column)
     extra_texts = [dumps(extra[row]) if row in extra else None for row in range(len(rows))]

@@ -512,7 +512,10 @@ class JobStore:
 
         def query(transaction: Transaction) -> tuple[JobRecord, Sequence[SqlRow], Receipt]:
             job = load_job(transaction, account_id, job_id, self.cipher)
-            rows = _rows_in_range(transaction, job, row_range(job))
+            rows: Sequence[SqlRow] = ()
+            if (wanted := row_range(job)) is not None:
+                bounds = {"start": wanted.start, "stop": wanted.start + wanted.count}
+                rows = transaction.rows("rows", account_id=account_id, job_id=job_id, **bounds)
             receipt = self._receipts.get(_receipt_key(job, examples))
             return job, rows, receipt or read_receipt(transaction, job_id, examples)
 
@@ -594,20 +597,6 @@ class JobStore:
 def _receipt_key(job: JobRecord, examples: int) -> _ReceiptKey:
     """Return the key of an ended job's receipt, which is deleted after the job has expired."""
     return job.id, job.finished_at, job.expired_at, examples
-
-
-def _rows_in_range(
-    transaction: Transaction, job: JobRecord, row_range: RowRange | None
-) -> Sequence[SqlRow]:
-    if row_range is None:
-        return ()
-    return transaction.rows(
-        "rows",
-        account_id=job.account_id,
-        job_id=job.id,
-        start=row_range.start,
-        stop=row_range.start + row_range.count,
-    )
 
 
 def _readable_source(page: JournalEntry) -> StoredSource:
