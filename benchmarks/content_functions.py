@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
-from webdata_nb.page.extract.structured import SOURCES, Extraction, extract_from_formats
+from webdata_nb.page.extract.results import Extraction
+from webdata_nb.page.extract.structured import SOURCES, extract_from_formats
 from webdata_nb.page.scrape.page import scrape
 
 if TYPE_CHECKING:

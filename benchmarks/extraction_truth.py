@@ -21,7 +21,8 @@ from typing import Any, Final
 
 from tests.quality.truth_pages import TruthPage, truth_page
 from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
-from webdata_nb.page.extract.structured import Extraction, extract_structured
+from webdata_nb.page.extract.results import Extraction
+from webdata_nb.page.extract.structured import extract_structured
 from webdata_nb.page.scrape.page import scrape
 
 PAGES: Final = 1000

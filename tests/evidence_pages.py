@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Final
 
 from webdata_nb.page.extract.evidence.evidence import find_evidence
-from webdata_nb.page.extract.evidence.judgement import ValueEvidence
+from webdata_nb.page.extract.results import ValueEvidence
 
 Product = dict[str, Any]
 

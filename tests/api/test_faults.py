@@ -98,13 +98,13 @@ WRITER = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from webdata_nb.toolkit.cache import snapshots
+from webdata_nb.toolkit.cache import result_cache
 from webdata_nb.toolkit.frames import rows
-question = snapshots.CacheKey.of("crawl", base_url="x", identity="y", params={})
+question = result_cache.CacheKey.of("crawl", base_url="x", identity="y", params={})
 table = rows.to_table("crawl", [{"url": f"u{n}", "markdown": "m" * 2000} for n in range(300)])
 print("ready", flush=True)
 while True:
-    snapshots.put(Path(sys.argv[1]), question, table, {"n": 1}, now=datetime.now(UTC))
+    result_cache.put(Path(sys.argv[1]), question, table, {"n": 1}, now=datetime.now(UTC))
     print("put", flush=True)
 """
 

@@ -20,7 +20,8 @@ import pytest
 
 from tests.requirements import require
 from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
-from webdata_nb.page.extract.structured import Extraction, extract_structured
+from webdata_nb.page.extract.results import Extraction
+from webdata_nb.page.extract.structured import extract_structured
 from webdata_nb.page.scrape.page import scrape
 
 pytestmark = pytest.mark.slow

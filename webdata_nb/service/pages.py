@@ -19,8 +19,7 @@ from webdata_nb.contract.requests import FormatOptions, MarkdownMode
 from webdata_nb.page.content.page_source import SOURCE, ConversionOptions, FetchedResponse, Redirect
 from webdata_nb.page.content.quality import is_empty_without_javascript
 from webdata_nb.page.errors import FetchError, PageError, ScrapeError
-from webdata_nb.page.extract.evidence.evidence import EVIDENCE
-from webdata_nb.page.extract.evidence.judgement import ValueEvidence
+from webdata_nb.page.extract.results import EVIDENCE, ValueEvidence
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.page.sitemap import SITEMAP_FORMAT, ParsedSitemap
 from webdata_nb.page.urls import split_url

@@ -10,11 +10,8 @@ from typing import Any
 import msgspec
 
 from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
-from webdata_nb.page.extract.structured import (
-    Extraction,
-    extract_from_formats,
-    source_formats,
-)
+from webdata_nb.page.extract.results import Extraction
+from webdata_nb.page.extract.structured import extract_from_formats, source_formats
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.toolkit.requests.inputs import extract_request
 

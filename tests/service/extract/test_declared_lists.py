@@ -12,7 +12,8 @@ from tests.quality.truth_pages import microdata, rdfa
 from tests.service.extract.declared_pages import declared_page
 from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.extract.evidence.evidence import find_evidence
-from webdata_nb.page.extract.structured import Extraction, extract_structured
+from webdata_nb.page.extract.results import Extraction
+from webdata_nb.page.extract.structured import extract_structured
 from webdata_nb.page.scrape.page import scrape
 
 PAGES = 240

@@ -12,8 +12,8 @@ import pytest
 from tests.cpu_deadline import cpu_deadline
 from tests.evidence_pages import answer, make_pages
 from webdata_nb.page.extract.evidence.evidence import find_evidence
-from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 from webdata_nb.page.extract.evidence.page_index import FoldedOffsets, fold_source
+from webdata_nb.page.extract.results import ValueEvidence
 
 CARDS = "".join(
     f'<li class="card"><a href="/{name}"><img src="{name}.jpg" alt=""><h3>Kettle {name}</h3></a>'

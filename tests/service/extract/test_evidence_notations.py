@@ -11,7 +11,7 @@ import pytest
 from tests.cpu_deadline import cpu_deadline
 from webdata_nb.page.extract.evidence import page_index
 from webdata_nb.page.extract.evidence.evidence import find_evidence
-from webdata_nb.page.extract.evidence.judgement import ValueEvidence
+from webdata_nb.page.extract.results import ValueEvidence
 
 HEADING: Final = "<h1>Tea pot Omega</h1>"
 WORDS: Final = " ".join(f"word{number}" for number in range(40))

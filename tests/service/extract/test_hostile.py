@@ -12,9 +12,9 @@ import pytest
 from tests.cpu_deadline import cpu_deadline
 from webdata_nb.page.extract.declared import MAX_ITEMS
 from webdata_nb.page.extract.node_graph import MAX_NODES, MAX_VALUES, DataNode, NodeGraph
+from webdata_nb.page.extract.results import Extraction
 from webdata_nb.page.extract.structured import (
     MAX_FIELDS_PER_PAGE,
-    Extraction,
     extract_from_formats,
     extract_structured,
 )

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from webdata_nb.page.extract.evidence.evidence import find_evidence
-from webdata_nb.page.extract.evidence.judgement import ValueEvidence
+from webdata_nb.page.extract.results import ValueEvidence
 
 URL: Final = "https://shop.example/p/pot.html"
 HEADING: Final = "<h1>Tea pot Omega</h1><p>A pot for four cups of tea.</p>"

@@ -25,7 +25,8 @@ from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
 from webdata_nb.page.content.page_source import SOURCE, ConversionOptions
-from webdata_nb.page.extract.structured import EXTRACTION, extract_from_formats
+from webdata_nb.page.extract.results import EXTRACTION
+from webdata_nb.page.extract.structured import extract_from_formats
 from webdata_nb.service.models.chat import ModelLimits, ModelQueues
 from webdata_nb.service.models.extraction import ExtractorFactory
 from webdata_nb.service.web.egress_policy import EgressPolicy

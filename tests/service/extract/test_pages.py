@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
-from webdata_nb.page.extract.structured import Extraction, extract_structured
+from webdata_nb.page.extract.results import Extraction
+from webdata_nb.page.extract.structured import extract_structured
 from webdata_nb.page.scrape.page import scrape
 
 SCHEMA: dict[str, Any] = {

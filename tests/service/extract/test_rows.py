@@ -18,12 +18,8 @@ from tests.site.server import Site
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
 from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
-from webdata_nb.page.extract.structured import (
-    EXTRACTION,
-    Extraction,
-    extract_from_formats,
-    extract_structured,
-)
+from webdata_nb.page.extract.results import EXTRACTION, Extraction
+from webdata_nb.page.extract.structured import extract_from_formats, extract_structured
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.service.models.extraction import ExtractorFactory
 from webdata_nb.service.web.egress_policy import EgressPolicy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from webdata_nb.page.extract.evidence.evidence import find_evidence
-from webdata_nb.page.extract.evidence.judgement import ValueEvidence
+from webdata_nb.page.extract.results import ValueEvidence
 
 TITLE = "<title>Tea pot Omega | Shop</title>"
 MENU = "<nav><a class='cart' href='/c'>Checkout now</a><a href='/b'>Fjord</a></nav>"

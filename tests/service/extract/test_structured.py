@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from webdata_nb.page.errors import BadInput
-from webdata_nb.page.extract.structured import Extraction, extract_structured
+from webdata_nb.page.extract.results import Extraction
+from webdata_nb.page.extract.structured import extract_structured
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "number"}

@@ -23,7 +23,7 @@ from tests.wire.waiting import until
 from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse, FileSlice
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.extract import structured
-from webdata_nb.page.extract.structured import EXTRACTION, Extraction
+from webdata_nb.page.extract.results import EXTRACTION, Extraction
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.observability.operations import record_operations
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of

@@ -28,8 +28,7 @@ from webdata_nb.page.content.page_source import (
 )
 from webdata_nb.page.content.parsed_page import MAX_DECLARATIONS, MAX_RSL_CHARACTERS
 from webdata_nb.page.content.structured_data import MAX_DEPTH
-from webdata_nb.page.extract.evidence.evidence import EVIDENCE
-from webdata_nb.page.extract.structured import EXTRACTION, Extraction
+from webdata_nb.page.extract.results import EVIDENCE, EXTRACTION, Extraction
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.page.sitemap import SITEMAP_FORMAT

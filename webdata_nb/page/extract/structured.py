@@ -15,10 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import Meta, Struct
 
 from webdata_nb.page.extract.coerce import ValueCoercion, availability_of
 from webdata_nb.page.extract.declared import (
@@ -61,6 +60,7 @@ from webdata_nb.page.extract.node_graph import (
     findable_names,
     is_of_kind,
 )
+from webdata_nb.page.extract.results import Extraction
 from webdata_nb.page.extract.schema import (
     FieldSchema,
     pointer_step,
@@ -819,39 +819,6 @@ STRUCTURED_DATA: Final = "structured_data"
 TABLES: Final = "tables"
 SOURCES: Final = (STRUCTURED_DATA, TABLES, LABELS, VISIBLE)
 """The formats of a page that `extract_structured` reads."""
-EXTRACTION: Final = "extraction"
-"""The name of the extraction among a page's formats; not a public format."""
-MAX_ERROR_CHARS: Final = 500
-_Pointer = Annotated[str, Meta(pattern="^/")]
-
-
-class Extraction(Struct, frozen=True):
-    """The data extracted from a page; also the message of a page worker.
-
-    Attributes
-    ----------
-    data
-        Every property of the schema, in its order; None if the page has no value.
-    provenance
-        The source of each value, by JSON pointer:
-        ``"json_ld:Product/offers/price"``, ``"opengraph:og:title"``, ``"table:2/Weight"``.
-    missing
-        JSON pointers of the fields without a value, required or not.
-    conflicts
-        By JSON pointer, the declared values that the page contradicts, so that the value it shows
-        was used.
-    notes
-        Remarks on the page's data for the user.
-    error
-        Why the page's data could not be read; empty if it was.
-    """
-
-    data: dict[str, Any]
-    provenance: dict[_Pointer, str]
-    missing: tuple[_Pointer, ...]
-    conflicts: dict[str, list[Any]] = {}
-    notes: tuple[str, ...] = ()
-    error: Annotated[str, Meta(max_length=MAX_ERROR_CHARS)] = ""
 
 
 def source_formats(schema: str) -> tuple[str, ...]:

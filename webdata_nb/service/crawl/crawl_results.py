@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from time import monotonic
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import orjson
@@ -45,7 +45,6 @@ from webdata_nb.service.crawl.visit_facts import (
 )
 from webdata_nb.service.credits import ledger
 from webdata_nb.service.errors import CreditsUsedUp, JobFailure, JobRequeued, NotIndexed
-from webdata_nb.service.models.extraction import Extractor
 from webdata_nb.service.pages import PageVisit, source_of_values
 from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.runtime.steps import Steps
@@ -58,6 +57,9 @@ from webdata_nb.service.store.records import (
     JournalEntry,
     UrlOutcome,
 )
+
+if TYPE_CHECKING:
+    from webdata_nb.service.models.extraction import Extractor
 
 # Results and rows of visits
 

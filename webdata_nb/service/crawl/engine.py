@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from webdata_nb import __version__
 from webdata_nb.contract import limits
@@ -57,7 +57,6 @@ from webdata_nb.service.crawl.robots_rules import product_token
 from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
 from webdata_nb.service.errors import JobFailure
-from webdata_nb.service.models.extraction import Extractor
 from webdata_nb.service.pages import PagePipeline, PageVisit
 from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.store.job_context import JobContext, PageSpool
@@ -65,6 +64,9 @@ from webdata_nb.service.store.records import CommitBatch, JournalEntry, UrlOutco
 from webdata_nb.service.store.spool import ClosedSpool
 from webdata_nb.service.web.fetch import may_identify_user
 from webdata_nb.service.web.polite_fetcher import ResponseSource
+
+if TYPE_CHECKING:
+    from webdata_nb.service.models.extraction import Extractor
 
 OpenWebArchive: TypeAlias = Callable[[ArchiveSource], Awaitable[WebArchive]]
 

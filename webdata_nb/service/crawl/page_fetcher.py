@@ -15,7 +15,7 @@ import struct
 from collections.abc import Container
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -26,7 +26,6 @@ from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.page_access import PageAccess
 from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.errors import JobFailure
-from webdata_nb.service.models.extraction import Extractor
 from webdata_nb.service.pages import (
     PagePipeline,
     PageVisit,
@@ -37,6 +36,9 @@ from webdata_nb.service.pages import (
 from webdata_nb.service.store.job_context import PageSpool
 from webdata_nb.service.store.records import SpoolLocation
 from webdata_nb.service.web.request import FetchRequest
+
+if TYPE_CHECKING:
+    from webdata_nb.service.models.extraction import Extractor
 
 FetchOutcome: TypeAlias = PageVisit | UnchangedPage | CrawlResult
 """The visit of a page, fetched or scraped or failed; a page that the site calls unchanged; or the

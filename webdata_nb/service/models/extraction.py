@@ -39,14 +39,13 @@ from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.page.content.page_source import SOURCE, ConversionOptions
 from webdata_nb.page.errors import BadInput, ExtractError, PageError
 from webdata_nb.page.extract.coerce import ValueCoercion
-from webdata_nb.page.extract.evidence.evidence import evidence_metadata
-from webdata_nb.page.extract.evidence.judgement import ValueEvidence
 from webdata_nb.page.extract.field_names import (
     PAGE_TITLE_SOURCES,
     normalize_name,
     normalize_short_name,
 )
 from webdata_nb.page.extract.node_graph import DataNode
+from webdata_nb.page.extract.results import EXTRACTION, Extraction, ValueEvidence, evidence_metadata
 from webdata_nb.page.extract.schema import (
     MAX_NAME_LENGTH,
     FieldSchema,
@@ -58,7 +57,6 @@ from webdata_nb.page.extract.schema import (
     pointer_step,
     read_schema,
 )
-from webdata_nb.page.extract.structured import EXTRACTION, Extraction
 from webdata_nb.service.models.chat import (
     STRUCTURED,
     ChatMessage,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import orjson
@@ -14,7 +14,6 @@ from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.page.content.page_source import ConversionOptions
 from webdata_nb.service.credits.ledger import result_operations
 from webdata_nb.service.errors import JobFailure
-from webdata_nb.service.models.extraction import Extractor
 from webdata_nb.service.pages import (
     PagePipeline,
     PageVisit,
@@ -41,6 +40,9 @@ from webdata_nb.service.store.records import (
 )
 from webdata_nb.service.web.fetch import may_identify_user
 from webdata_nb.service.web.request import FetchRequest
+
+if TYPE_CHECKING:
+    from webdata_nb.service.models.extraction import Extractor
 
 MAX_CONCURRENT_PAGES: Final = 5
 # The members of a row that belong to its search; the others are the same in every search.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urlsplit
 
 import orjson
@@ -21,7 +21,7 @@ from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.replies import EngineEntry
 from webdata_nb.contract.requests import ExtendedCrawlRequest, Extract, SearchRequest
 from webdata_nb.page.errors import BadInput, FetchError
-from webdata_nb.page.extract.evidence.judgement import ValueEvidence
+from webdata_nb.page.extract.results import ValueEvidence
 from webdata_nb.service.archives import Archives, WebArchive, WebArchives
 from webdata_nb.service.browser.renderer import Browser
 from webdata_nb.service.crawl import engine as crawl
@@ -29,7 +29,7 @@ from webdata_nb.service.crawl.engine import CrawlResources
 from webdata_nb.service.crawl.link_check import LinkSource
 from webdata_nb.service.crawl.robots import RobotsCache
 from webdata_nb.service.errors import JobFailure, MissingSetting
-from webdata_nb.service.models.extraction import Extractor, ExtractorFactory, model_access
+from webdata_nb.service.models.chat import ModelQueues
 from webdata_nb.service.pages import PagePipeline, PageScraper, find_evidence
 from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.runtime.fair_scheduler import current_account
@@ -53,6 +53,9 @@ from webdata_nb.service.web.egress_policy import EgressPolicy, classify_address,
 from webdata_nb.service.web.fetch import Fetcher
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher
 from webdata_nb.service.web.throttle import HostThrottle
+
+if TYPE_CHECKING:
+    from webdata_nb.service.models.extraction import Extractor
 
 # Proxy, CA bundle and user agent.
 RouteKey = tuple[str | None, str | None, str]
@@ -219,7 +222,7 @@ class JobEngines:
     breakers: ProviderBreakers = field(default_factory=ProviderBreakers)
     archives: Archives = field(default_factory=Archives)
     web_archives: WebArchives = field(default_factory=WebArchives)
-    extractor_factory: ExtractorFactory = field(default_factory=ExtractorFactory)
+    model_queues: ModelQueues = field(default_factory=ModelQueues)
     _search_tools: BoundedDict[tuple[EgressRoute, bytes], search.SearchResources] = field(
         default_factory=lambda: BoundedDict(_MAX_OPEN_SESSIONS), repr=False
     )
@@ -263,9 +266,12 @@ class JobEngines:
         self, extract: Extract | None, session: Mapping[str, Any], loc: tuple[str, ...]
     ) -> None:
         """Raise `BadInput` for an extraction that a job of this session could not carry out."""
-        self.extractor_factory.check(
-            extract, model_access(self.operator_settings, session), loc=loc
-        )
+        if extract is not None:
+            # Most services never extract: their start and their memory go without.
+            from webdata_nb.service.models import extraction  # noqa: PLC0415
+
+            access = extraction.model_access(self.operator_settings, session)
+            extraction.ExtractorFactory(self.model_queues).check(extract, access, loc=loc)
 
     async def find_evidence(
         self, page: str, url: str, data: Mapping[str, Any]
@@ -326,9 +332,13 @@ class JobEngines:
     def _extractor(
         self, extract: Extract | None, session: Mapping[str, Any], route: EgressRoute
     ) -> Extractor | None:
-        access = model_access(self.operator_settings, session)
+        if extract is None:
+            return None
+        from webdata_nb.service.models import extraction  # noqa: PLC0415
+
+        access = extraction.model_access(self.operator_settings, session)
         try:
-            return self.extractor_factory.create(
+            return extraction.ExtractorFactory(self.model_queues).create(
                 extract, access, route.fetcher_for_api, self.find_evidence
             )
         except BadInput as error:  # the settings have changed since the start

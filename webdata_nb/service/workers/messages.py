@@ -19,9 +19,7 @@ import orjson
 from msgspec import Meta, Raw, Struct
 
 from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
-from webdata_nb.page.extract.evidence.evidence import EVIDENCE
-from webdata_nb.page.extract.evidence.judgement import ValueEvidence
-from webdata_nb.page.extract.structured import EXTRACTION, Extraction
+from webdata_nb.page.extract.results import EVIDENCE, EXTRACTION, Extraction, ValueEvidence
 from webdata_nb.page.scrape.scraped import Scraped, dumps
 from webdata_nb.page.sitemap import SITEMAP_FORMAT, ParsedSitemap
 from webdata_nb.service.runtime.steps import Steps, run_to_completion

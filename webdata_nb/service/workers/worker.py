@@ -22,8 +22,7 @@ import orjson
 from webdata_nb import malloc
 from webdata_nb.page.content.page_source import SOURCE, ConversionOptions, FetchedResponse
 from webdata_nb.page.errors import ScrapeError
-from webdata_nb.page.extract import structured
-from webdata_nb.page.extract.evidence.evidence import EVIDENCE, find_evidence
+from webdata_nb.page.extract.results import EVIDENCE, EXTRACTION
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.runtime.process import configure_gc, limit_memory
@@ -79,6 +78,9 @@ def _with_source(scraped: Scraped) -> Scraped:
 
 def _find_evidence(source: FetchedResponse, extracted: str) -> Scraped:
     """Return the evidence of extracted values as the only format."""
+    # Most workers never extract: their start and their memory go without.
+    from webdata_nb.page.extract.evidence.evidence import find_evidence  # noqa: PLC0415
+
     page = source.load_body().body.decode("utf-8", "replace")
     found = find_evidence(page, orjson.loads(extracted), url=source.final_url)  # noqa: TID251 - written by the other process
     formats = {EVIDENCE: msgspec.to_builtins(found)}
@@ -88,12 +90,14 @@ def _find_evidence(source: FetchedResponse, extracted: str) -> Scraped:
 def _scrape_and_extract(
     source: FetchedResponse, options: ConversionOptions, schema: str, *, outlinks: bool
 ) -> Scraped:
-    requested_formats = [name for name in options.formats if name != structured.EXTRACTION]
+    from webdata_nb.page.extract import structured  # noqa: PLC0415
+
+    requested_formats = [name for name in options.formats if name != EXTRACTION]
     formats = tuple(dict.fromkeys((*requested_formats, *structured.source_formats(schema))))
     inner = replace(options, formats=formats, encoded=False)
     scraped = scrape(source, inner, outlinks=outlinks)
     values = scraped.formats
-    values[structured.EXTRACTION] = structured.extract_from_formats(
+    values[EXTRACTION] = structured.extract_from_formats(
         values, scraped.metadata, schema, has_text=bool(scraped.text.strip())
     )
     requested = {name: values[name] for name in options.formats}

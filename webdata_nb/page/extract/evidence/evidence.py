@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,36 +32,13 @@ from webdata_nb.page.extract.evidence.judgement import (
     OwnParts,
     ShownPage,
     StateJudge,
-    ValueEvidence,
-    Verdict,
     is_state,
 )
 from webdata_nb.page.extract.evidence.labels import FieldLabels, read_span_labels
 from webdata_nb.page.extract.evidence.page_index import ROOT, PageIndex, Span, scan_html
 from webdata_nb.page.extract.field_names import split_words
+from webdata_nb.page.extract.results import ValueEvidence, Verdict
 from webdata_nb.page.urls import UrlJoiner
-
-EVIDENCE: Final = "evidence"
-"""The name of the evidence among a page's formats; not a public format."""
-
-
-def page_digest(page: str) -> str:
-    """Return the first 32 hex digits of the SHA-256 of a page's source in UTF-8."""
-    return hashlib.sha256(page.encode("utf-8", "replace")).hexdigest()[:32]
-
-
-def evidence_metadata(page: str, evidence: Sequence[ValueEvidence]) -> dict[str, Any]:
-    """Return the evidence of a row's values for its metadata: digest, spans and quotes."""
-    return {
-        "digest": page_digest(page),
-        "values": {
-            each.pointer: {"start": each.start, "end": each.end, "quote": each.quote}
-            for each in evidence
-            if each.verdict != "unsupported" and each.start is not None
-        },
-        "unsupported": [each.pointer for each in evidence if each.verdict == "unsupported"],
-    }
-
 
 _MAX_TARGETS: Final = 20_000
 _ATTRIBUTES: Final = {

@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Annotated, Final, Literal
-
-from msgspec import Meta, Struct
+from typing import Final
 
 from webdata_nb.page.content.block_tree import word_set
 from webdata_nb.page.content.parser import parse
@@ -34,6 +32,7 @@ from webdata_nb.page.extract.prices import (
     PriceCandidate,
     find_price,
 )
+from webdata_nb.page.extract.results import ValueEvidence, Verdict
 from webdata_nb.page.extract.stock import (
     IN,
     StockSigns,
@@ -50,8 +49,6 @@ from webdata_nb.page.extract.visible_text import (
     fold_case,
     read_page_text,
 )
-
-Verdict = Literal["verbatim", "derived", "unsupported"]
 
 _PRICES: Final = frozenset({"price", "lowprice", "highprice", "minprice", "maxprice", "amount"})
 _OLD_WORDS: Final = word_set(
@@ -71,31 +68,6 @@ _CURRENCY: Final = re.compile(
         for symbol in sorted(_SYMBOLS, key=lambda each: (-len(each), each))
     )
 )
-
-
-class ValueEvidence(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a page says of an extracted value.
-
-    Attributes
-    ----------
-    pointer
-        The JSON pointer of the value.
-    verdict
-        Whether the page contains it as it is, in another notation, or not for this field.
-    start, end
-        The place in the page's source; None without one.
-    quote
-        The source at that place, at most 300 characters.
-    reason
-        Why it has this verdict.
-    """
-
-    pointer: str
-    verdict: Verdict
-    start: Annotated[int, Meta(ge=0)] | None = None
-    end: Annotated[int, Meta(ge=0)] | None = None
-    quote: str | None = None
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
