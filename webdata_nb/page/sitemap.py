@@ -109,7 +109,7 @@ class _SitemapParser:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self._open_elements) > MAX_DEPTH:
             raise _UnsafeXmlError(f"it nests deeper than {MAX_DEPTH} elements")
-        local = _local_name(name)
+        local = name.rpartition(":")[2]
         atom = local == "link" and self._open_elements[-1] == "entry"
         if atom and attributes.get("rel", "alternate") == "alternate":
             self._add(self.pages, attributes.get("href", ""))
@@ -162,7 +162,3 @@ def _parse_chunks(parser: expat.XMLParserType, body: bytes) -> None:
         if end - parser.CurrentByteIndex > MAX_TAG_BYTES:
             raise _UnsafeXmlError(f"it has a tag of more than {MAX_TAG_BYTES // 1024} KiB")
     parser.Parse(b"", True)  # noqa: FBT003 - positional only
-
-
-def _local_name(name: str) -> str:
-    return name.rpartition(":")[2]

@@ -415,9 +415,5 @@ def default_connection() -> Connection:
     return _DEFAULT.connection
 
 
-def _nests_loops() -> bool:
-    return settings.current().nest
-
-
 # The portal reads this setting at each call.
-PORTAL.nest = _nests_loops
+PORTAL.nest = lambda: settings.current().nest

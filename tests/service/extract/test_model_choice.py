@@ -16,9 +16,9 @@ from webdata_nb.page.extract.schema import merge_answers, overlay
 from webdata_nb.service.foreign_services import ErrorReply
 from webdata_nb.service.models.chat import HOSTS, provider_status, retry_delay_s, select_model
 from webdata_nb.service.models.extraction import (
-    ExtractorFactory,
     estimate_tokens,
     model_access,
+    model_and_schema,
     split_chunks,
 )
 from webdata_nb.service.settings import InvalidSetting, providers
@@ -147,9 +147,8 @@ def test_an_operator_says_which_models_may_be_named() -> None:
 
 def test_a_prompt_needs_a_model() -> None:
     with pytest.raises(BadInput, match="schema"):
-        ExtractorFactory().check(Extract(prompt="p"), {}, loc=("body", "extract"))
-    ExtractorFactory().check(Extract(prompt="p"), TWO, loc=("body", "extract"))
-    ExtractorFactory().check(None, {}, loc=())
+        model_and_schema(Extract(prompt="p"), {}, ("body", "extract"))
+    model_and_schema(Extract(prompt="p"), TWO, ("body", "extract"))
 
 
 # ------------------------------------------------------------------------------------------ retries

@@ -333,7 +333,9 @@ def _is_only_code(block: Element, wrapper: Element) -> bool:
     blocks = wrapper.find_all("pre", limit=3)
     return len(blocks) == 1 or (
         len(blocks) == 2  # noqa: PLR2004 - the numbers and the code
-        and not any(_has_letters(other.text) for other in blocks if other != block)
+        and not any(
+            character.isalpha() for other in blocks if other != block for character in other.text
+        )
     )
 
 
@@ -386,10 +388,6 @@ def _classes_with_marker(tokens: list[str]) -> list[str]:
     if not any(token.lower() in {"hljs", "sourcecode", "prettyprint", "src"} for token in tokens):
         return []
     return [token for token in tokens if token.lower() not in _HIGHLIGHTED and "-" not in token]
-
-
-def _has_letters(text: str) -> bool:
-    return any(character.isalpha() for character in text)
 
 
 def longest_run(text: str) -> int:

@@ -915,27 +915,14 @@ class ExtractorFactory:
 
     queues: ModelQueues = field(default_factory=ModelQueues)
 
-    def check(
-        self, request: Extract | None, access: Mapping[str, ModelAccess], *, loc: Loc
-    ) -> None:
-        """Check a request before its job starts.
-
-        Raises
-        ------
-        BadInput
-            The schema is missing or not supported, or the provider is not set up.
-        """
-        if request is not None:
-            _model_and_schema(request, access, loc)
-
     def create(
         self,
-        request: Extract | None,
+        request: Extract,
         access: Mapping[str, ModelAccess],
         fetcher_of: Callable[[str], Fetcher],
         evidence_of: EvidenceOf,
-    ) -> Extractor | None:
-        """Return the extractor of a request; None without a request.
+    ) -> Extractor:
+        """Return the extractor of a request.
 
         `fetcher_of` returns the fetcher for the URL of a model, and `evidence_of` finds the
         evidence of values in a page.
@@ -943,11 +930,9 @@ class ExtractorFactory:
         Raises
         ------
         BadInput
-            As in `check`.
+            The schema is missing or not supported, or the provider is not set up.
         """
-        if request is None:
-            return None
-        model, field_schema = _model_and_schema(request, access, ("extract",))
+        model, field_schema = model_and_schema(request, access, ("extract",))
         schema = None if field_schema is None else json.dumps(request.schema_)
         if model is not None:
             client = ModelClient(model, fetcher_of(model.url), self.queues)
@@ -959,9 +944,16 @@ class ExtractorFactory:
         return _StructuredExtractor(schema, evidence_of, note=note)
 
 
-def _model_and_schema(
+def model_and_schema(
     request: Extract, access: Mapping[str, ModelAccess], loc: Loc
 ) -> tuple[Model | None, FieldSchema | None]:
+    """Return the model and the schema of a request, of which one may be missing.
+
+    Raises
+    ------
+    BadInput
+        The schema is missing or not supported, or the provider is not set up.
+    """
     model = select_model(access, request, loc=loc)
     if model is not None and request.schema_ is None:
         return model, None

@@ -271,7 +271,7 @@ class JobEngines:
             from webdata_nb.service.models import extraction  # noqa: PLC0415
 
             access = extraction.model_access(self.operator_settings, session)
-            extraction.ExtractorFactory(self.model_queues).check(extract, access, loc=loc)
+            extraction.model_and_schema(extract, access, loc)
 
     async def find_evidence(
         self, page: str, url: str, data: Mapping[str, Any]

@@ -527,10 +527,6 @@ def _image_cells(column: pd.Series[Any]) -> pd.Series[Any]:
     return pd.Series(list(texts), column.index, dtype="str", name=column.name)
 
 
-def _text_cells(column: pd.Series[Any]) -> pd.Series[Any]:
-    return _image_cells(_json_cells(column))
-
-
 def _workbook_cells(column: pd.Series[Any], cut: list[int]) -> pd.Series[Any]:
     if getattr(column.dtype, "tz", None) or _has_arrow_zone(column):
         times: Any = column.dt.tz_convert("UTC").dt.tz_localize(None)
@@ -624,7 +620,7 @@ class ResultFrame(pd.DataFrame):
     def _constructor(self) -> Any:
         return ResultFrame
 
-    to_csv: Any = _writing("to_csv", _text_cells)
+    to_csv: Any = _writing("to_csv", lambda column: _image_cells(_json_cells(column)))
     to_json: Any = _writing("to_json", _image_cells, date_format="iso")
     to_sql: Any = _writing("to_sql", _json_cells)  # type: ignore[misc]
     to_excel: Any = _to_excel  # type: ignore[misc]

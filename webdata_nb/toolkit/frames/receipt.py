@@ -66,7 +66,11 @@ def _summary(metadata: Iterable[Any]) -> dict[str, Any]:
     extractions = list(_extractions(metadata))
     if not extractions:
         return {}
-    kinds = Counter(str(each["error"].get("kind")) for each in extractions if _is_failed(each))
+    kinds = Counter(
+        str(each["error"].get("kind"))
+        for each in extractions
+        if isinstance(each.get("error"), Mapping)
+    )
     usages = [each["usage"] for each in extractions if isinstance(each.get("usage"), Mapping)]
     return {
         "providers": dict(Counter(str(each.get("provider")) for each in extractions)),
@@ -110,10 +114,6 @@ def _extractions(metadata: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
         extraction = each.get("extract") if isinstance(each, Mapping) else None
         if isinstance(extraction, Mapping):
             yield extraction
-
-
-def _is_failed(extraction: Mapping[str, Any]) -> bool:
-    return isinstance(extraction.get("error"), Mapping)
 
 
 def _integer_or_zero(value: Any) -> int:

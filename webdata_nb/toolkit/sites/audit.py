@@ -575,7 +575,10 @@ def _check_text(page: AuditPage, text: _Text) -> Iterator[AuditFinding]:
     found = page.texts(text.fact)
     if len(found) > 1:
         yield finding_of_page(
-            f"multiple_{text.name}{_plural(text)}", page, found[1], count=len(found)
+            f"multiple_{text.name}{'' if text.name == 'h1' else 's'}",
+            page,
+            found[1],
+            count=len(found),
         )
     first = found[0] if found else ""
     shortest, longest = text.length
@@ -585,10 +588,6 @@ def _check_text(page: AuditPage, text: _Text) -> Iterator[AuditFinding]:
         yield finding_of_page(f"short_{text.name}", page, f"{len(first)} characters: {first}")
     elif len(first) > longest:
         yield finding_of_page(f"long_{text.name}", page, f"{len(first)} characters: {first}")
-
-
-def _plural(text: _Text) -> str:
-    return "" if text.name == "h1" else "s"
 
 
 def _duplicates(site: AuditSite, text: _Text) -> Iterator[AuditFinding]:
