@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import math
 import re
+from contextlib import suppress
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 MAX_DEPTH: Final = 250
@@ -25,6 +27,7 @@ _ESCAPE: Final = re.compile(
 )
 _CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_EXACT_PARSER: Final = msgspec.json.Decoder()
 
 
 class MalformedJson(ValueError):
@@ -32,7 +35,11 @@ class MalformedJson(ValueError):
 
 
 def decode_json(
-    data: bytes | str, *, content_type: str | None = None, max_depth: int = MAX_DEPTH
+    data: bytes | str,
+    *,
+    content_type: str | None = None,
+    max_depth: int = MAX_DEPTH,
+    any_integers: bool = False,
 ) -> Any:
     r"""Parse JSON from outside; every string of the result can be encoded.
 
@@ -49,6 +56,9 @@ def decode_json(
 
     max_depth
         Levels that the caller takes; the parser takes 1000 at most.
+    any_integers
+        Whether integers of more than 64 bits may stay integers. The parser that keeps them takes
+        half the time for long texts.
 
     Raises
     ------
@@ -60,14 +70,17 @@ def decode_json(
     >>> decode_json(rb'{"name": "Lamp \ud83d", "price": NaN}')
     {'name': 'Lamp \ufffd', 'price': None}
     """
+    if any_integers:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return _check_depth(_EXACT_PARSER.decode(data), max_depth)
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
         value = _parse_tolerantly(well_formed(_decode(data, content_type or "")))
-    return check_depth(value, max_depth)
+    return _check_depth(value, max_depth)
 
 
-def check_depth(value: Any, max_depth: int = MAX_DEPTH) -> Any:
+def _check_depth(value: Any, max_depth: int) -> Any:
     """Return a value of JSON; raises `MalformedJson` if it nests too deep."""
     if isinstance(value, dict | list) and _nests(value, max_depth):
         raise MalformedJson(f"nests more than {max_depth} levels deep")

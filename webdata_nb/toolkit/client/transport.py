@@ -33,7 +33,6 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn, TypedDict, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 import httpx
-import msgspec
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -44,7 +43,7 @@ from webdata_nb.contract.events import Done, Event, PageDone, Progress, Ranked, 
 from webdata_nb.contract.fields import SECRET_FIELDS, proxy_url
 from webdata_nb.contract.replies import Weight
 from webdata_nb.errors import BadAnswer
-from webdata_nb.foreign_json import MalformedJson, check_depth, decode_json
+from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.pacing.host_pacing import ConcurrencyWindow
 from webdata_nb.pacing.retry_policies import EVENT_STREAM
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
@@ -60,8 +59,6 @@ _WITHOUT_TEXT: Final = re.compile(
 )
 _WRONG_ADDRESS: Final = "set base_url (WEBDATA_BASE_URL) to the address of a webdata service"
 _WEIGHTS: Final = TypeAdapter(list[Weight])
-# Twice as fast as orjson with the long texts of pages.
-_JSON: Final = msgspec.json.Decoder()
 # Fields on which the rows of a result depend.
 _NEEDED: Final = frozenset({"data", "creatives", "cursor", "result", "result_expired", "status"})
 
@@ -91,14 +88,9 @@ class HttpReply:
         return self.content_type.endswith("json")
 
     def decode_json(self) -> Any:
-        """Return the value of the body; raises `MalformedJson`.
-
-        Integers of more than 64 bits may be integers.
-        """
-        try:
-            return check_depth(_JSON.decode(self.body))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return decode_json(self.body, content_type=self.headers.get("content-type"))
+        """Return the value of the body; raises `MalformedJson`."""
+        content_type = self.headers.get("content-type")
+        return decode_json(self.body, content_type=content_type, any_integers=True)
 
     def summary(self) -> str:
         """Return the status, the media type and the first words, as in `200 text/html 'Home'`."""
