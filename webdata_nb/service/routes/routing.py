@@ -437,9 +437,6 @@ def field_problem(loc: tuple[str | int, ...], message: str, kind: str) -> dict[s
     return {"loc": list(loc), "msg": message, "type": kind}
 
 
-_READ_METHODS: Final = frozenset({"GET", "HEAD"})
-
-
 class OpenRoute(APIRoute):
     """A route that answers HEAD like GET; FastAPI's routes answer 405."""
 
@@ -474,14 +471,17 @@ class StrictRoute(OpenRoute):
         self._is_read = (
             "GET" in (self.methods or ())
             and not self.dependant.header_params
-            and all(each.name and each.call for each in self.dependant.dependencies)
+            and all(
+                each.name and each.call in {app_state_of, _account_of}
+                for each in self.dependant.dependencies
+            )
         )
         self._known_names = {field.alias for field in self.dependant.query_params}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         response = None
-        if self._is_read and scope["method"] in _READ_METHODS:
+        if self._is_read and (scope["method"] == "GET" or self._is_head(scope)):
             response = await self.read(Request(scope, receive))
         if response is None:
             await super().handle(scope, receive, send)
