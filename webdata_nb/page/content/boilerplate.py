@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from webdata_nb.page.content.page_kind import PageKind
 
 _EXEMPT_TAGS: Final = word_set("body main article h1 p td tr tbody dt code pre em strong a")
-# Other blocks without a trait are no boilerplate.
 _BOILERPLATE_TAGS: Final = word_set("aside figcaption footer form header")
 _BESIDE_CONTENT: Final = SIDEBAR | RELATED
 _STRONG_SIGNS: Final = OVERLAY | FOOTER | SIGN_UP | SHARING | ASIDE
@@ -112,11 +111,16 @@ def _drop(
     tree: BlockTree, totals: PageTotals, is_dropped: Callable[[Block, PageTotals], bool]
 ) -> None:
     skip = 1  # the root stays
-    for block in [each for each in tree.blocks if each.traits or each.tag in _BOILERPLATE_TAGS]:
+    for block in filter(_may_be_boilerplate, tree.blocks):
         if block.index >= skip and block.words and is_dropped(block, totals):
             block.dropped = True
             skip = block.end
     tree.apply_drops()
+
+
+def _may_be_boilerplate(block: Block) -> bool:
+    """Return whether the rules below need to look at a block."""
+    return bool(block.traits) or block.tag in _BOILERPLATE_TAGS
 
 
 def _is_page_chrome(block: Block, totals: PageTotals) -> bool:
@@ -261,8 +265,9 @@ def trim_article(tree: BlockTree, region: Block, headline: TextRun | None) -> No
     tree.apply_drops()
     title = None if headline is None else headline.block
     for block in _remaining_blocks(tree, region):
-        may_be_frame = block.traits or block.tag in _BOILERPLATE_TAGS
-        block.dropped = block is title or (bool(may_be_frame) and _is_article_frame(block, region))
+        block.dropped = block is title or (
+            _may_be_boilerplate(block) and _is_article_frame(block, region)
+        )
     tree.apply_drops()
 
 
