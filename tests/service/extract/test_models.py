@@ -28,7 +28,7 @@ from webdata_nb.page.content.page_source import SOURCE, ConversionOptions
 from webdata_nb.page.extract.results import EXTRACTION
 from webdata_nb.page.extract.structured import extract_from_formats
 from webdata_nb.service.models.chat import ModelLimits, ModelQueues
-from webdata_nb.service.models.extraction import ExtractorFactory
+from webdata_nb.service.models.extraction import open_extractor
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
 
@@ -51,7 +51,7 @@ class Bench:
 
     def __init__(self, model: StubModel, fetcher: Fetcher) -> None:
         self.model, self.fetcher = model, fetcher
-        self.extractor_factory = ExtractorFactory()
+        self.queues = ModelQueues()
         self.settings: dict[str, Any] = {"url": model.url, "key": KEY, "model": "m1"}
 
     async def item(
@@ -67,10 +67,9 @@ class Bench:
         """Return what the extraction adds to an item."""
         access = {"custom": ModelAccess.model_validate(self.settings)}
         extract = Extract.model_validate(wanted or {"schema": SCHEMA})
-        extractor = self.extractor_factory.create(
-            extract, access, lambda _url: self.fetcher, find_evidence_in_process
+        extractor = open_extractor(
+            extract, access, lambda _url: self.fetcher, find_evidence_in_process, self.queues
         )
-        assert extractor is not None
         options = extractor.scrape_options(ConversionOptions(formats=requested))
         metadata = {"title": title, "final_url": "http://x/", "language": language}
         formats: dict[str, Any] = {"markdown": text, SOURCE: text}
@@ -571,7 +570,7 @@ async def test_a_model_that_hangs_is_given_up(bench: Bench) -> None:
 
 
 async def test_all_that_a_page_asks_has_one_deadline(bench: Bench) -> None:
-    bench.extractor_factory = ExtractorFactory(ModelQueues(ModelLimits(page_timeout_s=0.3)))
+    bench.queues = ModelQueues(ModelLimits(page_timeout_s=0.3))
     bench.model.then(_silent)
     assert await bench.failure() == ("timeout", "not done in 0.3 seconds")
 
@@ -582,7 +581,7 @@ async def test_a_server_that_is_not_there(bench: Bench) -> None:
 
 
 async def test_questions_at_once_are_bounded(bench: Bench) -> None:
-    bench.extractor_factory = ExtractorFactory(ModelQueues(ModelLimits(max_concurrent=2)))
+    bench.queues = ModelQueues(ModelLimits(max_concurrent=2))
     running = most = 0
 
     async def slow(question: Question) -> web.StreamResponse:
@@ -720,7 +719,7 @@ async def test_a_long_page_is_read_in_pieces_and_put_together(bench: Bench) -> N
 
 async def test_what_of_a_page_is_not_read_is_said(bench: Bench) -> None:
     bench.settings["context"] = 2000
-    bench.extractor_factory = ExtractorFactory(ModelQueues(ModelLimits(max_chunks=2)))
+    bench.queues = ModelQueues(ModelLimits(max_chunks=2))
     extraction = (await bench.item(long_page(8)))["metadata"]["extract"]
     assert (extraction["pieces"], len(bench.model.requests)) == (2, 2)
     assert extraction["unread_tokens"] > 500

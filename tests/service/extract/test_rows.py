@@ -21,7 +21,8 @@ from webdata_nb.page.content.page_source import ConversionOptions, FetchedRespon
 from webdata_nb.page.extract.results import EXTRACTION, Extraction
 from webdata_nb.page.extract.structured import extract_from_formats, extract_structured
 from webdata_nb.page.scrape.page import scrape
-from webdata_nb.service.models.extraction import ExtractorFactory
+from webdata_nb.service.models.chat import ModelQueues
+from webdata_nb.service.models.extraction import open_extractor
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher
 
@@ -118,13 +119,13 @@ async def test_rows_are_their_own_beside_a_model(site: Site) -> None:
     access = {"custom": ModelAccess.model_validate({"url": stub.url, "key": KEY, "model": "m"})}
     schema = object_schema(items=list_of(name=TEXT, price=NUMBER), color=TEXT)
     async with Fetcher(EgressPolicy("local"), user_agent="tests/1.0") as fetcher:
-        extractor = ExtractorFactory().create(
+        extractor = open_extractor(
             Extract.model_validate({"schema": schema}),
             access,
             lambda _url: fetcher,
             find_evidence_in_process,
+            ModelQueues(),
         )
-        assert extractor is not None
         formats = formats_of(f"<p>color: red</p>{table(100)}")
         formats[EXTRACTION] = extract_from_formats(formats, {}, json.dumps(schema))
         item = await extractor.apply(formats, {}, ())

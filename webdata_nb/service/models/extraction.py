@@ -909,39 +909,31 @@ def model_access(operator: SessionSettings, session: Mapping[str, Any]) -> dict[
     return {**operator.llm, **settings.llm}
 
 
-@dataclass(frozen=True, slots=True)
-class ExtractorFactory:
-    """Creates extractors that share the queues of model providers."""
+def open_extractor(
+    request: Extract,
+    access: Mapping[str, ModelAccess],
+    fetcher_of: Callable[[str], Fetcher],
+    evidence_of: EvidenceOf,
+    queues: ModelQueues,
+) -> Extractor:
+    """Return the extractor of a request.
 
-    queues: ModelQueues = field(default_factory=ModelQueues)
+    `fetcher_of` returns the fetcher for the URL of a model, and `evidence_of` finds the
+    evidence of values in a page. All extractors share the `queues` of the model providers.
 
-    def create(
-        self,
-        request: Extract,
-        access: Mapping[str, ModelAccess],
-        fetcher_of: Callable[[str], Fetcher],
-        evidence_of: EvidenceOf,
-    ) -> Extractor:
-        """Return the extractor of a request.
-
-        `fetcher_of` returns the fetcher for the URL of a model, and `evidence_of` finds the
-        evidence of values in a page.
-
-        Raises
-        ------
-        BadInput
-            The schema is missing or not supported, or the provider is not set up.
-        """
-        model, field_schema = model_and_schema(request, access, ("extract",))
-        schema = None if field_schema is None else json.dumps(request.schema_)
-        if model is not None:
-            client = ModelClient(model, fetcher_of(model.url), self.queues)
-            reader = ModelPageReader(
-                request.prompt, field_schema, model, client, self.queues.limits
-            )
-            return _ModelExtractor(reader, evidence_of, schema)
-        note = NO_MODEL if request.provider is None else None
-        return _StructuredExtractor(schema, evidence_of, note=note)
+    Raises
+    ------
+    BadInput
+        The schema is missing or not supported, or the provider is not set up.
+    """
+    model, field_schema = model_and_schema(request, access, ("extract",))
+    schema = None if field_schema is None else json.dumps(request.schema_)
+    if model is not None:
+        client = ModelClient(model, fetcher_of(model.url), queues)
+        reader = ModelPageReader(request.prompt, field_schema, model, client, queues.limits)
+        return _ModelExtractor(reader, evidence_of, schema)
+    note = NO_MODEL if request.provider is None else None
+    return _StructuredExtractor(schema, evidence_of, note=note)
 
 
 def model_and_schema(

@@ -338,8 +338,8 @@ class JobEngines:
 
         access = extraction.model_access(self.operator_settings, session)
         try:
-            return extraction.ExtractorFactory(self.model_queues).create(
-                extract, access, route.fetcher_for_api, self.find_evidence
+            return extraction.open_extractor(
+                extract, access, route.fetcher_for_api, self.find_evidence, self.model_queues
             )
         except BadInput as error:  # the settings have changed since the start
             raise JobFailure(f"extract: {error}") from None
