@@ -80,4 +80,3 @@ PURPOSES: Final[tuple[Purpose, ...]] = get_args(Purpose)
 ArchiveSource = Literal["wayback", "commoncrawl"]
 ARCHIVE_SOURCES: Final[tuple[ArchiveSource, ...]] = get_args(ArchiveSource)
 CaptureMatch = Literal["exact", "prefix", "host", "domain"]
-CAPTURE_MATCHES: Final[tuple[CaptureMatch, ...]] = get_args(CaptureMatch)

@@ -36,8 +36,6 @@ _WAIT_FOR_EVENT_S: Final = 1.0
 # Packages whose versions must be equal in the notebook, the scheduler and the workers.
 _EQUAL: Final = ("dask", "distributed")
 
-IsCancelled = Callable[[], bool]
-
 
 class DaskExecutor:
     """The workers of one cluster, and the cancellation of one call.

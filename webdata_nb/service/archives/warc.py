@@ -549,9 +549,6 @@ def decode_body(body: bytes, head: ArchivedHead, limit: int) -> bytes:
     return decoder.finish()
 
 
-_INFO_BYTES: Final = 64 * 1024
-
-
 def partial_path(path: Path, job_id: str) -> Path:
     """Return the name of an archive while a job writes it: readable, and not yet complete."""
     stem = path.name[: -len(WRITTEN_SUFFIX)]

@@ -675,7 +675,7 @@ async def _acquire(file_lock: filelock.BaseFileLock) -> None:
 
 
 _TOKENS: Final = Path("v1", "demands")
-_TOKEN_EXPIRES_S: Final = 30 * 86_400.0
+_JOB_FILE_EXPIRES_S: Final = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -716,7 +716,6 @@ class CancelToken:
 
 
 _REFS: Final = Path("v1", "jobs")
-_REF_EXPIRES_S: Final = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -953,8 +952,8 @@ def _lock_file(path: Path) -> Path:
 def sweep_locks(root: Path) -> None:
     """Remove unused locks, the tokens of killed calls, and references that no service knows."""
     remove_older((root / _LOCKS).glob("*.lock"), _LOCK_EXPIRES_S)
-    remove_older((root / _TOKENS).glob("*"), _TOKEN_EXPIRES_S)
-    remove_older((root / _REFS).glob("*.json"), _REF_EXPIRES_S)
+    remove_older((root / _TOKENS).glob("*"), _JOB_FILE_EXPIRES_S)
+    remove_older((root / _REFS).glob("*.json"), _JOB_FILE_EXPIRES_S)
 
 
 @dataclass(frozen=True, slots=True)

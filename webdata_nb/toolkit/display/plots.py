@@ -470,7 +470,6 @@ _CHARACTERS: Final = 92  # of all columns together, at 8 points
 _LISTED_FROM: Final = 3  # lines of a group that lists names
 _STRIPE: Final = 0.05
 _GAP: Final = 0.02
-_BRIGHT: Final = 0.3
 _LARGEST: Final = 5
 
 

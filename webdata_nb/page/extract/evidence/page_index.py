@@ -494,7 +494,6 @@ def _fold_token(token: str, *, is_json: bool) -> str:
 
 MAX_MATCHES: Final = 64
 """Places of one value that are looked at."""
-_MAX_PIECE_TEXT: Final = 400
 _MAX_JOINED: Final = 60
 _MAX_TRIES: Final = 1000
 _MAX_NUMBERS: Final = 50_000
