@@ -23,14 +23,13 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from benchmarks.floors import check
 from benchmarks.page_cpu import worktree
 from benchmarks.same_rows import BASE, site
 
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
 RUNNER: Final = Path(__file__).with_name("call_runner.py")
 MEASUREMENTS: Final = ("crawl", "status", "cached call")
-# Medians of seven rounds vary by some percent on an idle machine.
-LIMIT: Final = 1.05
 
 Answer = dict[str, float]
 
@@ -51,17 +50,16 @@ def main() -> int:
                 for name in MEASUREMENTS:
                     answer = ask(runners[version], name)
                     answers.setdefault((version, name), []).append(answer)
-    is_worse = False
+    met = []
     for name in MEASUREMENTS:
         for figure, scale, unit in (("processor_s", 1.0, "s"), ("memory", 1e-6, "MB")):
             before, now = (
                 median(answer[figure] for answer in answers[version, name]) * scale
                 for version in (0, 1)
             )
-            is_worse = is_worse or now / before > LIMIT
-            figures = f"{before:8.2f} {now:8.2f} {unit:<3} {now / before:6.3f}"
-            print(f"{name:<12} {figure:<12} {figures}")
-    return int(is_worse)
+            print(f"{name:<12} {figure:<12} {before:8.2f} {now:8.2f} {unit}")
+            met.append(check(f"against_base: {figure}, of the base", now / before))
+    return 0 if all(met) else 1
 
 
 @contextmanager

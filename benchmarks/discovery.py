@@ -35,6 +35,7 @@ from typing import Final, NamedTuple
 import httpx
 from aiohttp import web
 
+from benchmarks.floors import check
 from webdata_nb import search_df
 from webdata_nb.service.settings import SLOTS, unreserved_slots
 from webdata_nb.settings import current
@@ -45,8 +46,6 @@ RESULTS: Final = 10
 SINGLES: Final = 30
 QUERIES: Final = 100
 ROUNDS: Final = 5
-ONE_FLOOR: Final = 10.0
-MANY_FLOOR: Final = 3.0
 
 
 class Times(NamedTuple):
@@ -204,11 +203,11 @@ def main() -> int:
         for times in rounds.values()
     )
     ratios = search.wall_s / one.wall_s, searches.wall_s / calls.wall_s
-    print(f"one search of {RESULTS} results: {ratios[0]:.1f} calls (floor {ONE_FLOOR:g})")
-    print(f"{QUERIES} queries: {ratios[1]:.2f} times the calls (floor {MANY_FLOOR:g})")
+    names = ("one search, of one call", "many queries, of the calls")
+    met = [check(f"discovery: {name}", each) for name, each in zip(names, ratios, strict=True)]
     shares = search.cpu_s / one.cpu_s, searches.cpu_s / calls.cpu_s
     print(f"the caller's processor time: {shares[0]:.2f} and {shares[1]:.2f} times the calls'")
-    return int(ratios[0] > ONE_FLOOR or ratios[1] > MANY_FLOOR)
+    return 0 if all(met) else 1
 
 
 if __name__ == "__main__":
