@@ -26,7 +26,7 @@ from webdata_nb.service.errors import OtherSchema
 # BLOB column comes from an array beside the JSON.
 
 
-SCHEMA_VERSION: Final = 37
+SCHEMA_VERSION: Final = 38
 """The version of `schema.sql`. Lower numbers are of databases before the first release."""
 _ROOT: Final = files("webdata_nb.service.store.sql")
 _NAME: Final = re.compile(r"^-- name: (\w+)(?:( only)? on (\w+))?\s*$", re.MULTILINE)
