@@ -23,6 +23,7 @@ CHECKS = [
     "receipts: ok",
     "ledger sums: ok",
     "credits of jobs: ok",
+    "counted usage: ok",
     "holds: ok",
     "contents: ok",
 ]

@@ -19,7 +19,9 @@ SECOND = Replica("2", "second", 4, 2.0)
 
 
 def open_membership(store: Store, name: str, id_file: Path) -> runner.Membership:
-    return runner.Membership(store.replicas, name, 16, id_file=id_file, now=store.now())
+    return runner.Membership(
+        store.replicas, name, 16, kind="serve", id_file=id_file, now=store.now()
+    )
 
 
 @pytest.fixture

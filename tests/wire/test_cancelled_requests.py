@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from tests.wire.waiting import until
 from webdata_nb.service import server
 from webdata_nb.service.http.connections import ConnectionLimiter
-from webdata_nb.service.http.middleware import RequestLogMiddleware
+from webdata_nb.service.http.middleware import RefusedRequests, RequestLogMiddleware
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.server import Server, listen
 
@@ -39,7 +39,7 @@ async def test_a_request_that_a_stop_cancels_is_refused(
         inside.set()
         await asyncio.Event().wait()
 
-    logged = RequestLogMiddleware(app, {}, Metrics())
+    logged = RequestLogMiddleware(app, {}, Metrics(), RefusedRequests())
     caplog.set_level(logging.INFO)
     with listen("127.0.0.1", 0) as sock:
         stopping = Server(logged, ConnectionLimiter())

@@ -77,6 +77,12 @@ def test_metrics_ids_and_lines(tmp_path: Path) -> None:
     assert start.headers["X-Request-ID"] not in {"", "from-proxy.7"}
     assert counted["webdata_jobs_ended_total", "crawl", "completed"] == 1
     assert counted["webdata_urls_total", "crawl", "fetched"] == 4
+    assert counted["webdata_rows_total", "crawl"] == 4
+    assert counted["webdata_stored_bytes_total", "crawl"] > 0
+    assert counted["webdata_credits_total", "page", "crawl"] == 4
+    assert counted["webdata_oldest_pending_seconds",] == 0
+    assert counted["webdata_replicas", "serve"] == 1
+    assert counted["webdata_store_up",] == 1
     assert counted["webdata_jobs", "crawl", "completed"] == 1
     assert counted["webdata_queue_depth",] == 0
     assert counted["webdata_event_loop_lag_seconds_count",] >= 1

@@ -180,26 +180,23 @@ async def samples(replica: ReplicaProcess) -> dict[str, float]:
     return {name: float(value) for name, _, value in lines}
 
 
-async def test_metrics_are_summed_over_replicas(replicas: Replicas, site: Site) -> None:
+async def test_every_replica_reports_the_whole_service(replicas: Replicas, site: Site) -> None:
     with site.hold("/"):
         await start_crawl(replicas.processes["east"], url=site.url, max_pages=1)
         await replicas.runner_of_the_job()
         await asyncio.to_thread(site.wait_for, "/")
-        east, west = [await samples(process) for process in replicas.processes.values()]
-        sums = {name: east.get(name, 0) + west.get(name, 0) for name in east | west}
-        assert sums['webdata_jobs{kind="crawl",state="running"}'] == 1
-        assert sums["webdata_running_jobs"] == 1
-        assert sums["webdata_replicas"] == 2
-        assert sums["webdata_queue_depth"] == 0
-        for name, of_process in zip(NAMES, (east, west), strict=True):
-            assert of_process[f'webdata_replica_info{{replica="{name}"}}'] == 1
-            assert "webdata_store_retried_transactions_total" in of_process
-        [reporter] = [
-            name for name, own in zip(NAMES, (east, west), strict=True) if "webdata_replicas" in own
-        ]
-        assert await asyncio.to_thread(replicas.processes[reporter].terminate) == 0
-    [other] = set(NAMES) - {reporter}
-    assert (await samples(replicas.processes[other]))["webdata_replicas"] == 1
+        reports = [await samples(process) for process in replicas.processes.values()]
+        for name, report in zip(NAMES, reports, strict=True):
+            assert report['webdata_jobs{kind="crawl",state="running"}'] == 1
+            assert report['webdata_replicas{kind="serve"}'] == 2
+            assert report["webdata_queue_depth"] == 0
+            assert report["webdata_store_up"] == 1
+            assert report[f'webdata_replica_info{{replica="{name}"}}'] == 1
+            assert "webdata_store_retried_transactions_total" in report
+        assert sum(report["webdata_running_jobs"] for report in reports) == 1
+        assert await asyncio.to_thread(replicas.processes["east"].terminate) == 0
+    report = await samples(replicas.processes["west"])
+    assert report['webdata_replicas{kind="serve"}'] == 1
 
 
 async def test_readiness_names_the_replica(replicas: Replicas) -> None:

@@ -22,12 +22,13 @@ from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.creatives.enrich import FileStore, OcrPool
 from webdata_nb.service.creatives.listing import CreativesListing, CursorSealer, SourceFactory
 from webdata_nb.service.encryption import key_hash
-from webdata_nb.service.errors import BlobsUnavailable
+from webdata_nb.service.errors import BlobsUnavailable, StoreUnavailable
 from webdata_nb.service.http.compression import CompressionMiddleware
 from webdata_nb.service.http.connections import ConnectionLimiter, max_connections
 from webdata_nb.service.http.middleware import (
     CallerLookup,
     Gate,
+    RefusedRequests,
     RequestLogMiddleware,
     local_callers,
 )
@@ -35,7 +36,7 @@ from webdata_nb.service.job_workers.cluster_status import ClusterMonitor
 from webdata_nb.service.job_workers.command import dask_cluster
 from webdata_nb.service.local_lifetime import LocalLifetime
 from webdata_nb.service.observability.logs import Caller, configure_logging
-from webdata_nb.service.observability.metrics import Metrics, StoreCollector, StoreReport
+from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.routes import local, open_endpoints
 from webdata_nb.service.routes.app_state import AppState, LeasedSessions
 from webdata_nb.service.routes.application import Application
@@ -65,14 +66,13 @@ from webdata_nb.service.store.sql.text_index import TextIndex, origin_of
 from webdata_nb.service.webhooks.delivery import Deliverer, Sender, Webhooks, webhook_policy
 from webdata_nb.service.work.job_processor import JobProcessor, open_job_processor
 from webdata_nb.service.work.retention import Janitor
-from webdata_nb.service.work.runner import Membership
 
 log = logging.getLogger("webdata_nb.service")
 
 # Between two deletions of old files of creatives and of cached replies.
 SWEEP_INTERVAL_S: Final = 600.0
-# How long a request for the metrics may wait for the store.
-METRICS_TIMEOUT_S: Final = 5.0
+# What a kill may lose of the counts of refused requests.
+REFUSALS_INTERVAL_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,10 @@ async def service(
                 webhooks.wake()
 
         jobs = await stack.enter_async_context(
-            open_job_processor(settings, port, on_end=on_job_end)
+            open_job_processor(settings, port, kind="serve", on_end=on_job_end)
         )
         store = jobs.store
         clock = clock or store.now
-        _report_store(jobs.metrics, store, jobs.membership)
         # Open the egress to callers' endpoints, and start to send what is due.
         loopback = settings.webhook_loopback
         sender = await stack.enter_async_context(
@@ -155,6 +154,8 @@ async def service(
             retention=settings.retention,
             clock=clock,
         )
+        refused = RefusedRequests()
+        run_in_background(stack, _store_refusals(refused, store))
         mover, segments = _segments(settings, jobs, clock)
         janitor = Janitor(
             store,
@@ -172,7 +173,7 @@ async def service(
         await jobs.runner.start()
         stack.push_async_callback(jobs.runner.close)
 
-        yield _running_service(settings, lifetime, stop, state, jobs, monitor=monitor)
+        yield _running_service(settings, lifetime, stop, state, jobs, refused, monitor=monitor)
 
 
 def _segments(
@@ -213,6 +214,7 @@ def _running_service(
     stop: Callable[[], None],
     state: AppState,
     jobs: JobProcessor,
+    refused: RefusedRequests,
     *,
     monitor: ClusterMonitor | None,
 ) -> RunningService:
@@ -245,18 +247,34 @@ def _running_service(
         return await state.store.active_jobs() + await state.store.outbox.pending()
 
     return RunningService(
-        RequestLogMiddleware(CompressionMiddleware(gate), templates, jobs.metrics),
+        RequestLogMiddleware(CompressionMiddleware(gate), templates, jobs.metrics, refused),
         app.routes,
         jobs.metrics,
         pending_work,
         jobs.prepare,
-        partial(_drain, state),
+        partial(_drain, state, refused),
     )
 
 
-async def _drain(state: AppState) -> None:
+async def _drain(state: AppState, refused: RefusedRequests) -> None:
     state.events.close()
     await state.runner.drain()
+    await _store_counts(refused, state.store)
+
+
+async def _store_refusals(refused: RefusedRequests, store: Store) -> None:
+    """Store the counts of refused requests every few seconds, forever."""
+    while True:
+        await asyncio.sleep(REFUSALS_INTERVAL_S)
+        await _store_counts(refused, store)
+
+
+async def _store_counts(refused: RefusedRequests, store: Store) -> None:
+    if counts := refused.take():
+        try:
+            await store.accounts.count_usage(counts, now=store.now())
+        except StoreUnavailable:
+            refused.put_back(counts)
 
 
 def _callers_by_key(store: Store) -> CallerLookup:
@@ -264,28 +282,6 @@ def _callers_by_key(store: Store) -> CallerLookup:
         return await store.accounts.caller(key_hash(key), now=store.now()) if key else None
 
     return caller_of
-
-
-def _report_store(metrics: Metrics, store: Store, membership: Membership | None) -> None:
-    """Add the counts of the store to the metrics; of several processes the oldest reports them."""
-    loop = asyncio.get_running_loop()  # the metrics have a thread of their own
-
-    async def read_report() -> StoreReport | None:
-        replicas = 1
-        if membership is not None:
-            position, replicas = await membership.position()
-            if position != 0:
-                return None
-        counts = await store.state_counts()
-        return StoreReport(counts.jobs, counts.deliveries, replicas)
-
-    def report() -> StoreReport | None:
-        reading = asyncio.run_coroutine_threadsafe(read_report(), loop)
-        return reading.result(METRICS_TIMEOUT_S)
-
-    metrics.registry.register(StoreCollector(report, store.retried_transactions))
-    if membership is not None:
-        metrics.describe_replica(membership.replica.name)
 
 
 async def _sweep(state: AppState) -> None:

@@ -190,6 +190,7 @@ def test_store_commands_work_on_a_database(tmp_path: Path, postgres_server: Post
         "receipts",
         "ledger sums",
         "credits of jobs",
+        "counted usage",
         "holds",
         "contents",
     )

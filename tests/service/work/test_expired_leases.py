@@ -34,7 +34,9 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 @asynccontextmanager
 async def running(store: Store, engine: Engine, id_file: Path) -> AsyncIterator[None]:
     """Run jobs as one of several processes."""
-    membership = Membership(store.replicas, "alive", 16, id_file=id_file, now=store.now())
+    membership = Membership(
+        store.replicas, "alive", 16, kind="serve", id_file=id_file, now=store.now()
+    )
     local = runner.Runner(
         store,
         JobEvents(),

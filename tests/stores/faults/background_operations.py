@@ -36,7 +36,7 @@ async def _clients(fleet: Fleet, job_id: str) -> None:
         lambda: store.unindexed_rows(job_id, start=0, count=9),
         lambda: outbox.deliveries(ALICE, job_id=job_id, limit=9),
         lambda: outbox.counts(ALICE),
-        store.state_counts,
+        store.operator.report,
     ]
     for each in reads:
         assert await again(each)

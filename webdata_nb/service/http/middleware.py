@@ -13,6 +13,7 @@ import logging
 import re
 import time
 import uuid
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -59,11 +60,35 @@ WARNING_STATUSES: Final = frozenset({401, 402, 403, 408, 413, 429, 503})
 request_log = logging.getLogger("webdata_nb.service.requests")
 
 
+class RefusedRequests:
+    """Counts refused requests by account, key, reason and status, until they are stored."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str, str, str, str]] = Counter()
+
+    def add(self, caller: Caller | None, reason: str | None, status: int) -> None:
+        """Count a request; `caller` is None if it had no valid key."""
+        account_id = "" if caller is None else caller.account_id
+        key_id = (caller and caller.key_id) or ""
+        self._counts[account_id, key_id, "refused", reason or "", str(status)] += 1
+
+    def take(self) -> Mapping[tuple[str, str, str, str, str], int]:
+        """Return the counts, and begin anew."""
+        counts, self._counts = self._counts, Counter()
+        return counts
+
+    def put_back(self, counts: Mapping[tuple[str, str, str, str, str], int]) -> None:
+        """Add counts that could not be stored."""
+        self._counts.update(counts)
+
+
 class RequestLogMiddleware:
     """The outermost ASGI middleware; `routes` maps endpoints to their path templates."""
 
-    def __init__(self, app: ASGIApp, routes: Mapping[Any, str], metrics: Metrics) -> None:
-        self._app, self._routes, self._metrics = app, routes, metrics
+    def __init__(
+        self, app: ASGIApp, routes: Mapping[Any, str], metrics: Metrics, refused: RefusedRequests
+    ) -> None:
+        self._app, self._routes, self._metrics, self._refused = app, routes, metrics, refused
         self._warnings = EventThrottle()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,12 +130,14 @@ class RequestLogMiddleware:
         caller = _caller(scope)
         request_log.info("%s %s: %d", method, route, status, extra={"fields": {**fields, **caller}})
         if status in WARNING_STATUSES:
+            state = scope.get("state", {})
+            self._refused.add(state.get("caller"), state.get("refusal"), status)
             self._warnings.event(
                 "request_refused",
                 logging.WARNING,
                 **caller,
                 status=status,
-                reason=scope.get("state", {}).get("refusal"),
+                reason=state.get("refusal"),
                 method=method,
                 route=route,
             )

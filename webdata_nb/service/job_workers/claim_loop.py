@@ -23,7 +23,7 @@ from webdata_nb.service.settings import (
     ServiceSettings,
     team_store_url,
 )
-from webdata_nb.service.store.records import JobSnapshot
+from webdata_nb.service.store.records import JobSnapshot, ReplicaKind
 from webdata_nb.service.work.job_processor import open_job_processor
 from webdata_nb.service.work.retention import Janitor
 
@@ -90,7 +90,10 @@ def export_to_children(settings: ServiceSettings) -> None:
 
 
 async def run_claim_loop(
-    settings: ServiceSettings, stopping: asyncio.Event, on_join: Callable[[str], None]
+    settings: ServiceSettings,
+    stopping: asyncio.Event,
+    on_join: Callable[[str], None],
+    kind: ReplicaKind = "worker",
 ) -> None:
     """Run jobs until `stopping` is set, then return those that run to the queue.
 
@@ -102,10 +105,12 @@ async def run_claim_loop(
         Set to stop.
     on_join
         Called with the id of this replica once it claims jobs.
+    kind
+        Of this process, as the operator sees it.
     """
     async with AsyncExitStack() as stack:
         jobs = await stack.enter_async_context(
-            open_job_processor(settings, None, on_end=_leave_webhooks_to_the_service)
+            open_job_processor(settings, None, kind=kind, on_end=_leave_webhooks_to_the_service)
         )
         janitor = Janitor(jobs.store, jobs.index, jobs.spool, retention=None, clock=jobs.store.now)
         run_in_background(stack, janitor.run())
@@ -199,7 +204,7 @@ class ClaimLoopThread:
     async def _try_to_run(self, stopping: asyncio.Event) -> str | None:
         """Run the claim loop; return why it could not run, or None after a regular stop."""
         try:
-            await run_claim_loop(self._read_settings(), stopping, self._note_joined)
+            await run_claim_loop(self._read_settings(), stopping, self._note_joined, "dask")
         except (StoreUnavailable, OSError) as error:
             return str(error)
         except (InvalidSetting, ApplicationError) as error:

@@ -5,14 +5,11 @@ Labels have few fixed values; callers, hosts, queries and addresses are never la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE"})
 OTHER: Final = "other"
@@ -66,28 +63,10 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self._jobs = Counter(
-            "webdata_jobs_ended",
-            "Jobs that this process brought to an end.",
-            ("kind", "state"),
-            registry=self.registry,
-        )
-        self._pages = Counter(
-            "webdata_urls",
-            "URLs of ended jobs, by what became of them.",
-            ("kind", "outcome"),
-            registry=self.registry,
-        )
         self._watchdog = Counter(
             "webdata_watchdog_fired",
             "Attempts at jobs that were ended because they made no progress.",
             ("kind", "action"),
-            registry=self.registry,
-        )
-        self._attempts = Counter(
-            "webdata_provider_attempts",
-            "Search providers asked by ended jobs.",
-            ("provider", "status"),
             registry=self.registry,
         )
         self._refused = Counter(
@@ -180,78 +159,3 @@ class Metrics:
         method_label = method if method in METHODS else OTHER
         self._requests.labels(method_label, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
-
-    def count_ended_job(
-        self,
-        kind: str,
-        state: str,
-        outcomes: Mapping[str, int],
-        attempts: Sequence[tuple[str, str]],
-    ) -> None:
-        """Count a job, its URLs by outcome, and its provider attempts as (provider, status)."""
-        self._jobs.labels(kind, state).inc()
-        for outcome, count in outcomes.items():
-            self._pages.labels(kind, outcome).inc(count)
-        for provider, status in attempts:
-            self._attempts.labels(provider, status).inc()
-
-
-@dataclass(frozen=True, slots=True)
-class StoreReport:
-    """The counts of a store: jobs by (kind, state), deliveries by (state,), live replicas."""
-
-    jobs: Mapping[tuple[str, ...], int]
-    deliveries: Mapping[tuple[str, ...], int]
-    replicas: int
-
-
-class StoreCollector(Collector):
-    """Collects the counts of the store on each scrape.
-
-    Parameters
-    ----------
-    report
-        Returns the counts; None if another process reports them, so that sums over all processes
-        count them once. It may be called from any thread.
-    retried_transactions
-        Returns how many transactions of this process were run again.
-    """
-
-    def __init__(
-        self, report: Callable[[], StoreReport | None], retried_transactions: Callable[[], int]
-    ) -> None:
-        self._report, self._retried_transactions = report, retried_transactions
-
-    def describe(self) -> Iterable[Metric]:
-        """Return the metrics without reading the store."""
-        return [*_store_gauges(StoreReport({}, {}, 0)), self._retried()]
-
-    def collect(self) -> Iterable[Metric]:
-        """Return the metrics with the store's counts."""
-        report = self._report()
-        return [*(() if report is None else _store_gauges(report)), self._retried()]
-
-    def _retried(self) -> Metric:
-        return CounterMetricFamily(
-            "webdata_store_retried_transactions",
-            "Transactions run again because the database had ended them in favor of others.",
-            value=self._retried_transactions(),
-        )
-
-
-def _store_gauges(report: StoreReport) -> list[Metric]:
-    jobs = GaugeMetricFamily("webdata_jobs", "Jobs kept.", labels=("kind", "state"))
-    for labels, count in report.jobs.items():
-        jobs.add_metric(labels, count)
-    pending = sum(count for (_, state), count in report.jobs.items() if state == "pending")
-    deliveries = GaugeMetricFamily(
-        "webdata_webhook_deliveries", "Webhook deliveries kept.", labels=("state",)
-    )
-    for labels, count in report.deliveries.items():
-        deliveries.add_metric(labels, count)
-    return [
-        jobs,
-        GaugeMetricFamily("webdata_queue_depth", "Jobs that wait for a worker.", value=pending),
-        deliveries,
-        GaugeMetricFamily("webdata_replicas", "Live processes.", value=report.replicas),
-    ]

@@ -131,18 +131,21 @@ async def charged(
     call_id = str(uuid.uuid4())
     now = store.now()
     expires_at = now + timeout_s + EXPIRY_MARGIN_S
-    await store.accounts.open_call(account_id, call_id, max_charges, until=expires_at, now=now)
+    caller = CALLER.get()
+    key_id = None if caller is None else caller.key_id
+    await store.accounts.open_call(
+        account_id, call_id, max_charges, key_id=key_id, until=expires_at, now=now
+    )
     call, started = ChargedCall(max_charges[0].platform), time.monotonic()
     try:
         yield call
     finally:
         # Log which account and key used how many credits.
         seconds = time.monotonic() - started
-        caller = CALLER.get()
         event(
             "call_ended",
             account=account_id,
-            key=None if caller is None else caller.key_id,
+            key=key_id,
             platform=call.platform,
             credits=sum(charge.credits for charge in call.charges),
             seconds=seconds,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -21,6 +21,7 @@ IDEMPOTENCY_S: Final = 24 * 3600.0
 # How long after its last heartbeat a replica counts as alive. Less than a lease, whose end gives
 # its jobs to the others.
 LIVE_S: Final = 10.0
+ReplicaKind = Literal["serve", "worker", "dask"]
 # Jobs with this many attempts without progress run one at a time.
 SUSPECT_ATTEMPTS: Final = 2
 
@@ -331,20 +332,37 @@ class Replica:
         How many jobs it runs at a time.
     started_at
         When it started, by the store's clock.
+    kind, version
+        What it runs, and its release.
     """
 
     id: str
     name: str
     slots: int
     started_at: float
+    kind: ReplicaKind = "serve"
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class StateCounts:
-    """Jobs by (kind, state) and webhook deliveries by (state,), of all accounts."""
+class StoreReport:
+    """What a store knows of all processes.
+
+    Attributes
+    ----------
+    jobs, deliveries, replicas
+        Jobs by (kind, state), webhook deliveries by (state,), and live processes by (kind,).
+    oldest_pending_s
+        For how long the job that waits longest has waited, in seconds; 0 without one.
+    usage
+        Amounts of `usage` by fact, kind and label, of all accounts and days.
+    """
 
     jobs: Mapping[tuple[str, ...], int]
     deliveries: Mapping[tuple[str, ...], int]
+    replicas: Mapping[tuple[str, ...], int]
+    oldest_pending_s: float = 0.0
+    usage: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
+import secrets
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from webdata_nb import __version__
 from webdata_nb.contract.local import service_lock_name
 from webdata_nb.service.blobs import BlobStore, open_blob_store
 from webdata_nb.service.browser.chromium import remove_stale_folders
+from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.runtime.event_loop import measure_loop_lag, run_in_background
 from webdata_nb.service.search.breaker import ProviderBreakers
@@ -29,7 +33,7 @@ from webdata_nb.service.signing.request_signer import (
 from webdata_nb.service.store.backends import open_pacing, open_store, open_text_index
 from webdata_nb.service.store.indexing import BackgroundIndexer, Indexer
 from webdata_nb.service.store.job_context import JobEvents, StoreRetry
-from webdata_nb.service.store.records import JobSnapshot, StoreSignal
+from webdata_nb.service.store.records import JobSnapshot, Replica, ReplicaKind, StoreSignal
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.store.sql.contents import NO_SEGMENTS
 from webdata_nb.service.store.sql.store import Store
@@ -37,7 +41,8 @@ from webdata_nb.service.store.sql.text_index import TextIndex
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.throttle import HostThrottle
 from webdata_nb.service.work.engines import EgressRoutes, JobEngines
-from webdata_nb.service.work.runner import Membership, Runner, Watchdog
+from webdata_nb.service.work.runner import HEARTBEAT_S, Membership, Runner, Watchdog
+from webdata_nb.service.work.store_metrics import report_store
 from webdata_nb.service.workers.pool import PagePool, default_workers
 
 PAGE_WORKERS: Final = default_workers()
@@ -83,7 +88,11 @@ class JobProcessor:
 
 @asynccontextmanager
 async def open_job_processor(
-    settings: ServiceSettings, port: int | None, *, on_end: Callable[[JobSnapshot], None]
+    settings: ServiceSettings,
+    port: int | None,
+    *,
+    kind: ReplicaKind,
+    on_end: Callable[[JobSnapshot], None],
 ) -> AsyncIterator[JobProcessor]:
     """Open all parts in order, close them in reverse order.
 
@@ -93,6 +102,8 @@ async def open_job_processor(
         Of this process.
     port
         The port of this process's HTTP server, which no job may fetch from; None without one.
+    kind
+        Of this process, as the operator sees it.
     on_end
         Called with every job that ended here.
     """
@@ -104,7 +115,7 @@ async def open_job_processor(
         pacing = await stack.enter_async_context(open_pacing(settings.store, store.replicas.count))
         throttle = HostThrottle(pacing=pacing)
         events, retry, metrics = JobEvents(), StoreRetry(), Metrics()
-        membership = _membership(store, settings)
+        membership = _membership(store, settings, kind)
         indexer = Indexer(store, index)
         background_indexer = BackgroundIndexer(store, indexer)
         pages = await stack.enter_async_context(PagePool(settings.page_workers or PAGE_WORKERS))
@@ -124,11 +135,6 @@ async def open_job_processor(
         def on_job_end(ended: JobSnapshot) -> None:
             background_indexer.notify()
             on_end(ended)
-            chain = ended.job.outcome.get("fallback_chain", [])
-            attempts = [(attempt["provider"], attempt["status"]) for attempt in chain]
-            metrics.count_ended_job(
-                ended.job.kind, ended.job.state.value, ended.receipt.counts, attempts
-            )
 
         runner = Runner(
             store,
@@ -142,6 +148,9 @@ async def open_job_processor(
             clock=store.now,
         )
         metrics.report_running_jobs(lambda: runner.running_jobs)
+        report_store(metrics, store)
+        if membership is not None:
+            metrics.describe_replica(membership.replica.name)
         processor = JobProcessor(
             store=store,
             blobs=blobs,
@@ -159,6 +168,8 @@ async def open_job_processor(
             runner=runner,
         )
         store.subscribe(processor.notify)
+        if membership is None and settings.mode == "team":
+            run_in_background(stack, _stay_listed(store, settings.slots, kind))
         run_in_background(stack, background_indexer.run())
         run_in_background(stack, measure_loop_lag(metrics.observe_loop_lag))
         yield processor
@@ -183,7 +194,21 @@ async def _open_store(stack: AsyncExitStack, settings: ServiceSettings, blobs: B
     return store
 
 
-def _membership(store: Store, settings: ServiceSettings) -> Membership | None:
+async def _stay_listed(store: Store, slots: int, kind: ReplicaKind) -> None:
+    """List this process, which is alone on its store, as an operator sees processes."""
+    name = f"{platform.node()}-{os.getpid()}"
+    replica = Replica(secrets.token_hex(8), name, slots, store.now(), kind, __version__)
+    try:
+        while True:
+            with suppress(StoreUnavailable):
+                await store.replicas.join(replica)
+            await asyncio.sleep(HEARTBEAT_S)
+    finally:
+        with suppress(StoreUnavailable):
+            await store.replicas.leave(replica)
+
+
+def _membership(store: Store, settings: ServiceSettings, kind: ReplicaKind) -> Membership | None:
     """Return this process as one of several; None if it is alone on its store."""
     if settings.replica is None:
         return None
@@ -193,6 +218,7 @@ def _membership(store: Store, settings: ServiceSettings) -> Membership | None:
         store.replicas,
         settings.replica,
         settings.slots,
+        kind=kind,
         id_file=lock_file.with_suffix(".replica"),
         now=store.now(),
     )

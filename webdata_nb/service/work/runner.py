@@ -23,6 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from webdata_nb import __version__
 from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.page.errors import ApplicationError
 from webdata_nb.service.errors import (
@@ -45,6 +46,7 @@ from webdata_nb.service.store.records import (
     JobSnapshot,
     Lease,
     Replica,
+    ReplicaKind,
 )
 from webdata_nb.service.store.sql.jobs import JobQueue
 from webdata_nb.service.store.sql.store import ReplicaStore
@@ -538,7 +540,7 @@ class Membership:
     ----------
     replicas
         The processes on the store.
-    name, slots
+    name, slots, kind
         Of this process.
     id_file
         Keeps the id for the next process of this data directory, which continues the jobs of a
@@ -549,10 +551,17 @@ class Membership:
     """
 
     def __init__(
-        self, replicas: ReplicaStore, name: str, slots: int, *, id_file: Path, now: float
+        self,
+        replicas: ReplicaStore,
+        name: str,
+        slots: int,
+        *,
+        kind: ReplicaKind,
+        id_file: Path,
+        now: float,
     ) -> None:
         # The id is random for each start: a process that died does not return under its old one.
-        self.replica = Replica(secrets.token_hex(8), name, slots, now)
+        self.replica = Replica(secrets.token_hex(8), name, slots, now, kind, __version__)
         self._replicas, self._id_file = replicas, id_file
         self._previous = _read_id(id_file)
         self._next_at = float("-inf")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar
 
@@ -166,6 +168,48 @@ def _balance_of_row(row: SqlRow) -> Balance:
     return Balance(row["monthly_left"], row["topup_left"], row["period_start"])
 
 
+UsageCounts = Mapping[tuple[str, str, str], int]
+"""Amounts by fact, kind and label; see the table `usage`."""
+
+
+def add_usage(
+    transaction: Transaction, account_id: str, key_id: str | None, counts: UsageCounts, now: float
+) -> None:
+    """Count what a key of an account has used."""
+    write_usage(
+        transaction, {(account_id, key_id or "", *key): n for key, n in counts.items()}, now
+    )
+
+
+def write_usage(
+    transaction: Transaction, counts: Mapping[tuple[str, str, str, str, str], int], now: float
+) -> None:
+    """Count usage by account, key, fact, kind and label."""
+    names = ("account_id", "key_id", "fact", "kind", "label")
+    # In one order: processes that count the same do not wait for each other in a circle.
+    rows = [
+        {**dict(zip(names, key, strict=True)), "amount": amount}
+        for key, amount in sorted(counts.items())
+        if amount
+    ]
+    if rows:
+        day = utc_day(now)
+        transaction.send("add_usage", rows=orjson.dumps(rows).decode(), day=day, now=now)
+
+
+def utc_day(now: float) -> str:
+    """Return the date of a time in UTC, by which usage is counted."""
+    return datetime.fromtimestamp(now, UTC).date().isoformat()
+
+
+def _charge_counts(charges: Iterable[Charge]) -> UsageCounts:
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for charge in charges:
+        counts["units", charge.platform, charge.operation] += charge.units
+        counts["credits", charge.platform, charge.operation] += charge.credits
+    return counts
+
+
 class LockedCredits:
     """An account's credits, locked until the transaction ends.
 
@@ -193,10 +237,11 @@ class LockedCredits:
         reservation_id: str,
         charges: Sequence[Charge],
         *,
+        key_id: str | None,
         until: float | None = None,
         is_renewal: bool = False,
     ) -> int | None:
-        """Count one more job or call, and reserve its credits.
+        """Count one more job or call of a key, and reserve its credits.
 
         A renewal is of a job that runs already: the limit of active jobs does not apply.
 
@@ -240,6 +285,7 @@ class LockedCredits:
             monthly=reservation.monthly,
             topup=reservation.topup,
             period_start=reservation.period_start,
+            key_id=key_id,
         )
         self.post(lines, reservation_id)
         return None if terms.monthly is None else credits_needed
@@ -252,7 +298,14 @@ class LockedCredits:
         """Charge for what was used of a reservation that this transaction ends, if it does."""
         for row in ended:
             reservation = Reservation(row["monthly"], row["topup"], row["period_start"])
-            self.post(ledger.settle(self.account.balance, reservation, charges), row["id"])
+            lines = ledger.settle(self.account.balance, reservation, charges)
+            self.post(lines, row["id"])
+            charged = _charge_counts(line.charge for line in lines if line.charge)
+            self.count(row["key_id"], charged)
+
+    def count(self, key_id: str | None, counts: UsageCounts) -> None:
+        """Count what a key of the account has used."""
+        add_usage(self._transaction, self.account.id, key_id, counts, self._now)
 
     def release_expired(self) -> None:
         """Settle the calls past their time without a charge: their process has died."""
@@ -313,26 +366,44 @@ def settlement_statements(job_id: str) -> list[NamedStatement]:
         ("charged_rows", {"job_id": job_id}),
         ("lock_account_of_job", {"id": job_id}),
         ("end_reservation", {"id": job_id}),
+        ("receipt_counts", {"job_id": job_id}),
     ]
 
 
 def settle_job(
     transaction: Transaction, job_row: SqlRow, settlement: Sequence[Sequence[SqlRow]], now: float
 ) -> int:
-    """Charge for the visible rows of a job that has just ended; return its credits.
+    """Charge for the visible rows of a job that has just ended, and count it; return its credits.
 
     `settlement` has the rows of the `settlement_statements`, run after the job's end.
     """
-    charged_rows, [account_row], ended = settlement
+    charged_rows, [account_row], ended, outcomes = settlement
     row_counts = {row["charged"]: row["n"] for row in charged_rows}
     kind: JobKind = job_row["kind"]
     charges = ledger.final_charges(
         kind, JobStatus(job_row["state"]), row_counts, any_row=job_row["published"] > 0
     )
-    LockedCredits(transaction, account_row, now).charge(ended, charges)
+    account = LockedCredits(transaction, account_row, now)
+    account.charge(ended, charges)
+    counts = Counter({("jobs", kind, job_row["state"]): 1}) + count_rows(kind, charged_rows)
+    for row in outcomes:
+        counts["urls", kind, row["outcome"]] += row["n"]
+    for attempt in orjson.loads(job_row["outcome"]).get("fallback_chain", []):
+        counts["attempts", attempt["provider"], attempt["status"]] += 1
+    account.count(job_row["key_id"], counts)
     cost: int = job_row["settled_credits"] + sum(charge.credits for charge in charges)
     transaction.send("set_job_credits", id=job_row["id"], credits=cost)
     return cost
+
+
+def count_rows(kind: str, charged_rows: Sequence[SqlRow]) -> Counter[tuple[str, str, str]]:
+    """Return the usage of the rows that a settlement charges for."""
+    return Counter(
+        {
+            ("rows", kind, ""): sum(row["n"] for row in charged_rows),
+            ("bytes", kind, ""): int(sum(row["bytes"] for row in charged_rows)),
+        }
+    )
 
 
 R = TypeVar("R", bound=BaseModel)
@@ -484,17 +555,18 @@ class AccountStore:
         call_id: str,
         max_charges: Sequence[Charge],
         *,
+        key_id: str | None = None,
         until: float,
         now: float,
     ) -> None:
-        """Count a call as active until `until` and reserve its credits.
+        """Count a call of a key as active until `until` and reserve its credits.
 
         Raises `AccountLimitReached`.
         """
 
         def change(transaction: Transaction) -> None:
             LockedCredits.lock(transaction, account_id, now).reserve(
-                call_id, max_charges, until=until
+                call_id, max_charges, key_id=key_id, until=until
             )
 
         await self._database.change(change)
@@ -548,6 +620,12 @@ class AccountStore:
             )
             for row in await self._database.read("ledger", account_id=account_id)
         ]
+
+    async def count_usage(
+        self, counts: Mapping[tuple[str, str, str, str, str], int], *, now: float
+    ) -> None:
+        """Count usage by account, key, fact, kind and label; see the table `usage`."""
+        await self._database.change(lambda transaction: write_usage(transaction, counts, now))
 
     async def export(self) -> AccountExport:
         """Return all accounts with their keys and ledgers, as of one moment."""
@@ -606,7 +684,10 @@ def _import(transaction: Transaction, account: ExportedAccount, now: float) -> b
         transaction.send("import_account", **values, lines=len(account.ledger))
         for each in account.ledger:
             transaction.send("add_ledger_line", account_id=account.id, **each.model_dump())
-        held = [each.model_dump() for each in account.reservations]
+            if each.kind == "charge" and each.platform and each.operation:
+                charge = Charge(each.platform, each.operation, each.units or 0)
+                add_usage(transaction, account.id, None, _charge_counts([charge]), each.at)
+        held = [{**each.model_dump(), "key_id": None} for each in account.reservations]
         LockedCredits.lock(transaction, account.id, now).charge(held, ())
     else:
         _check_same(transaction, account, present)

@@ -33,6 +33,7 @@ from webdata_nb.service.store.records import (
 )
 from webdata_nb.service.store.sql.accounts import (
     LockedCredits,
+    count_rows,
     settle_job,
     settlement_statements,
 )
@@ -100,11 +101,10 @@ class JobFinish:
         """Write the last batches, and end the job."""
         job_id = self.lease.job_id
         values = {**lease_values(self.lease), "state": self.state.value, "error": self.error}
-        are_new, (ended, counts, *settlement) = self.commit.write(
+        are_new, (ended, *settlement) = self.commit.write(
             transaction,
             [
                 ("finish", {**values, "now": self.now}),
-                ("receipt_counts", {"job_id": job_id}),
                 *settlement_statements(job_id),
             ],
         )
@@ -112,7 +112,8 @@ class JobFinish:
             raise LeaseLost(job_id)
         job = settle_end(transaction, ended[0], settlement, self.cipher, self.now)
         rows = self._all_rows(job) if are_new else ()
-        return JobSnapshot(job, rows, Receipt(counts=receipt_counts(counts), examples={}))
+        counts = receipt_counts(settlement[-1])
+        return JobSnapshot(job, rows, Receipt(counts=counts, examples={}))
 
     def _all_rows(self, job: JobRecord) -> tuple[bytes, ...]:
         """Return the visible rows of the job if its last batches have all of them."""
@@ -387,10 +388,15 @@ class CheckpointChange:
     def _settle(self, transaction: Transaction) -> tuple[int, int | None]:
         """Charge for the rows and reserve those that follow; return the credits of both."""
         job_id = self.lease.job_id
-        charged_rows, [account_row], ended = transaction.rows_of_each(settlement_statements(job_id))
+        settlement = transaction.rows_of_each(settlement_statements(job_id))
+        charged_rows, [account_row], ended, _ = settlement
         row_counts = {row["charged"]: row["n"] for row in charged_rows}
         charges = ledger.final_charges("crawl", JobStatus.RUNNING, row_counts, any_row=True)
         account = LockedCredits(transaction, account_row, self.now)
         account.charge(ended, charges)
-        reserved = account.reserve(job_id, self.checkpoint.max_charges, is_renewal=True)
+        key_id = ended[0]["key_id"] if ended else None
+        account.count(key_id, count_rows("crawl", charged_rows))
+        reserved = account.reserve(
+            job_id, self.checkpoint.max_charges, key_id=key_id, is_renewal=True
+        )
         return sum(charge.credits for charge in charges), reserved

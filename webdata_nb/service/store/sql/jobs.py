@@ -615,7 +615,7 @@ def add_job(
     now: float,
 ) -> JobRecord:
     """Reserve the credits of a job and add it; `values` are those of `new_job_values`."""
-    reserved = account_credits.reserve(job.id, job.max_charges)
+    reserved = account_credits.reserve(job.id, job.max_charges, key_id=job.key_id)
     reservation: dict[str, Any] = {"reserved": reserved, "unlimited": reserved is None}
     transaction.send("add_job", **values, **reservation)
     return replace(accepted_job(job, now), **reservation)

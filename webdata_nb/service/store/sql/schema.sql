@@ -77,6 +77,7 @@ CREATE TABLE job (
 
 CREATE INDEX job_queue ON job (created_at, id) WHERE state IN ('pending', 'running');
 CREATE INDEX job_owner ON job (account_id, created_at, id);
+CREATE INDEX job_age ON job (created_at, id);
 CREATE INDEX job_ended ON job (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX job_unpacked ON job (finished_at, id) WHERE finished_at IS NOT NULL AND NOT packed;
 CREATE INDEX job_to_move ON job (finished_at, id) WHERE moved_at IS NULL;
@@ -197,7 +198,9 @@ CREATE TABLE hold (
   monthly BIGINT NOT NULL,
   topup BIGINT NOT NULL,
   period_start DOUBLE PRECISION NOT NULL,
-  until DOUBLE PRECISION
+  until DOUBLE PRECISION,
+  -- The API key that started the job or made the call.
+  key_id TEXT
 );
 
 CREATE INDEX hold_owner ON hold (account_id);
@@ -219,6 +222,32 @@ CREATE TABLE ledger (
 );
 
 CREATE INDEX ledger_charges ON ledger (account_id, at) WHERE kind = 'charge';
+
+-- What was used and what became of it: counters that only grow, for each day in UTC. `key_id` is empty
+-- without a key, and `account_id` for callers who have none. They are written in the transaction of
+-- what they count; refused requests are counted in memory and written every few seconds.
+--   fact      kind      label      amount
+--   jobs      of a job  state      jobs that have ended
+--   rows      of a job             visible rows without an error
+--   bytes     of a job             bytes of these rows as they are stored
+--   urls      of a job  outcome    entries of receipts
+--   attempts  provider  status     questions to a search provider
+--   units     platform  operation  what was charged for
+--   credits   platform  operation  the charges of the ledger
+--   refused   reason    status     requests that were refused
+CREATE TABLE usage (
+  account_id TEXT NOT NULL,
+  day TEXT NOT NULL,
+  key_id TEXT NOT NULL,
+  fact TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  label TEXT NOT NULL,
+  amount BIGINT NOT NULL,
+  last_at DOUBLE PRECISION NOT NULL,
+  PRIMARY KEY (account_id, day, key_id, fact, kind, label)
+);
+
+CREATE INDEX usage_day ON usage (day);
 
 -- The outbox of webhooks: what is to be sent, to the byte, written in the transaction of what it
 -- tells. The secret that signs it stays with the job.
@@ -263,7 +292,10 @@ TABLE replica (
   name TEXT NOT NULL,
   slots BIGINT NOT NULL,
   started_at DOUBLE PRECISION NOT NULL,
-  seen_at DOUBLE PRECISION NOT NULL
+  seen_at DOUBLE PRECISION NOT NULL,
+  -- What it runs: serve, worker or dask; and its release.
+  kind TEXT NOT NULL,
+  version TEXT NOT NULL
 );
 
 -- The text index, which SQLite has in a file of its own: hashes of words and no texts. It is derived

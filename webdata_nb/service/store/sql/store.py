@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.store.page_contents import DamagedContent, content_text
-from webdata_nb.service.store.records import LIVE_S, Content, Replica, StateCounts
+from webdata_nb.service.store.records import LIVE_S, Content, Replica
 from webdata_nb.service.store.sql.accounts import AccountStore
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 from webdata_nb.service.store.sql.contents import (
@@ -24,6 +24,7 @@ from webdata_nb.service.store.sql.contents import (
 )
 from webdata_nb.service.store.sql.job_rows import SecretStore
 from webdata_nb.service.store.sql.jobs import QUEUE_LANE, JobQueue, JobStore
+from webdata_nb.service.store.sql.operator import OperatorStore
 from webdata_nb.service.store.sql.outbox import Outbox
 from webdata_nb.service.store.sql.receipts import pack_slice
 
@@ -136,7 +137,8 @@ class ReplicaStore:
     async def live(self) -> list[Replica]:
         """Return the live processes, the one that started first at the front."""
         rows = await self._database.read("live_replicas", since=self._database.now() - LIVE_S)
-        return [Replica(row["id"], row["name"], row["slots"], row["started_at"]) for row in rows]
+        names = ("id", "name", "slots", "started_at", "kind", "version")
+        return [Replica(*(row[name] for name in names)) for row in rows]
 
     def count(self) -> int:
         """Return the largest number of live processes at a heartbeat of the last `LIVE_S` seconds.
@@ -161,6 +163,8 @@ def _write_heartbeat(transaction: Transaction, replica: Replica, now: float) -> 
         name=replica.name,
         slots=replica.slots,
         started_at=replica.started_at,
+        kind=replica.kind,
+        version=replica.version,
         now=now,
     )
 
@@ -190,6 +194,7 @@ class Store(JobStore, JobQueue):
         self.retention = RetentionStore(database)
         self.secrets = SecretStore(database, cipher)
         self.segments = SegmentStore(database)
+        self.operator = OperatorStore(database)
 
     async def __aenter__(self) -> Self:
         await self.database.__aenter__()
@@ -215,15 +220,6 @@ class Store(JobStore, JobQueue):
     def retried_transactions(self) -> int:
         """Return how many transactions were run again because the database had ended them."""
         return self.database.retried_transactions
-
-    async def state_counts(self) -> StateCounts:
-        """Count jobs and deliveries by their state."""
-        jobs = await self.database.read("job_counts")
-        deliveries = await self.database.read("delivery_counts")
-        return StateCounts(
-            {(row["kind"], row["state"]): row["n"] for row in jobs},
-            {(row["state"],): row["n"] for row in deliveries},
-        )
 
 
 # Contradictions: of counters and rows, ledgers and balances, contents
@@ -291,10 +287,15 @@ def _describe_balance(row: SqlRow) -> str:
     )
 
 
+def _describe_usage(row: SqlRow) -> str:
+    return f"account {row['id']}: {row['counted']} credits counted, {row['found']} in the ledger"
+
+
 _CHECKS: Final[tuple[tuple[str, str, Callable[[SqlRow], str]], ...]] = (
     ("visible rows", "wrong_published", _describe_rows),
     ("receipts", "wrong_receipts", _describe_receipt),
     ("ledger sums", "wrong_balances", _describe_balance),
     ("credits of jobs", "wrong_credits", _describe_counts),
+    ("counted usage", "wrong_usage", _describe_usage),
     ("holds", "wrong_reservations", _describe_counts),
 )

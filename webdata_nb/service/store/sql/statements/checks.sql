@@ -68,6 +68,19 @@ WHERE job.credits IS NOT NULL AND job.credits <> COALESCE(charged.credits, 0)
 ORDER BY job.id
 LIMIT :limit;
 
+-- name: wrong_usage
+-- Accounts whose counted credits differ from the charges in the ledger.
+SELECT charged.account_id AS id, COALESCE(counted.credits, 0) AS counted, charged.credits AS found
+FROM (
+  SELECT account_id, SUM(credits) AS credits FROM ledger WHERE kind = 'charge' GROUP BY account_id
+) AS charged
+LEFT JOIN (
+  SELECT account_id, SUM(amount) AS credits FROM usage WHERE fact = 'credits' GROUP BY account_id
+) AS counted ON counted.account_id = charged.account_id
+WHERE COALESCE(counted.credits, 0) <> charged.credits
+ORDER BY charged.account_id
+LIMIT :limit;
+
 -- name: wrong_reservations
 -- Active jobs without a reservation, and reservations of jobs that are over.
 SELECT job.id, job.state AS counted, 'no hold' AS found FROM job

@@ -20,8 +20,8 @@ VALUES (:account_id, :line, :at, :kind, :monthly, :topup, :hold_id, :platform, :
   :units, :credits);
 
 -- name: add_reservation
-INSERT INTO hold (id, account_id, monthly, topup, period_start, until)
-VALUES (:id, :account_id, :monthly, :topup, :period_start, :until);
+INSERT INTO hold (id, account_id, monthly, topup, period_start, until, key_id)
+VALUES (:id, :account_id, :monthly, :topup, :period_start, :until, :key_id);
 
 -- name: end_reservation
 -- Of several transactions that end a job or a call only one finds its reservation.
@@ -45,11 +45,29 @@ SELECT COUNT(*) AS active, COALESCE(SUM(monthly + topup), 0) AS reserved FROM ho
 WHERE account_id = :account_id AND (until IS NULL OR until >= :now);
 
 -- name: charged_rows
--- The visible successful rows of a job, by the operations to charge for; without those of checkpoints that
--- have ended.
-SELECT charged, COUNT(*) AS n FROM entry
+-- The visible successful rows of a job and their bytes, by the operations to charge for; without those
+-- of checkpoints that have ended.
+SELECT charged, COUNT(*) AS n, SUM(
+  COALESCE(LENGTH(page), 0) + LENGTH(journal) + COALESCE(LENGTH(body), 0)
+) AS bytes
+FROM entry LEFT JOIN content ON content.id = entry.content_id
 WHERE job_id = :job_id AND position >= (SELECT settled_rows FROM job WHERE id = :job_id) AND success
 GROUP BY charged;
+
+-- name: add_usage
+INSERT INTO usage (account_id, day, key_id, fact, kind, label, amount, last_at)
+SELECT new.account_id, :day, new.key_id, new.fact, new.kind, new.label, new.amount, :now
+FROM rows_of(
+  :rows, account_id TEXT, key_id TEXT, fact TEXT, kind TEXT, label TEXT, amount BIGINT
+) AS new
+WHERE TRUE
+ON CONFLICT (account_id, day, key_id, fact, kind, label)
+DO UPDATE SET amount = usage.amount + excluded.amount, last_at = excluded.last_at;
+
+-- name: usage_totals
+-- Over all accounts, in days from `since` and before `before`.
+SELECT fact, kind, label, SUM(amount) AS amount FROM usage
+WHERE day >= :since AND day < :before GROUP BY fact, kind, label;
 
 -- name: set_job_credits
 -- What the job cost, in the transaction that settles it.

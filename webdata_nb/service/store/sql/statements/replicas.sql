@@ -1,7 +1,7 @@
 -- name: heartbeat
 -- A replica whose jobs run in Dask workers has no slots, until it runs them itself again.
-INSERT INTO replica (id, name, slots, started_at, seen_at)
-VALUES (:id, :name, :slots, :started_at, :now)
+INSERT INTO replica (id, name, slots, started_at, seen_at, kind, version)
+VALUES (:id, :name, :slots, :started_at, :now, :kind, :version)
 ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, slots = excluded.slots;
 
 -- name: delete_replica
@@ -19,4 +19,4 @@ SELECT id, slots, (
 FROM replica WHERE seen_at >= :since;
 
 -- name: live_replicas
-SELECT id, name, slots, started_at FROM replica WHERE seen_at >= :since ORDER BY started_at, id;
+SELECT * FROM replica WHERE seen_at >= :since ORDER BY started_at, id;

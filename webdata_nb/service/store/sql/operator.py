@@ -1,0 +1,604 @@
+"""What the operator of a service asks: who used what, what failed and why, how full it is.
+
+A `View` is one question with its statement, columns and filters. The command line, the API and the
+page of the operator show the same views; one is added here, and in `operator.sql`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+import orjson
+
+from webdata_nb.service.errors import NoSuchAccount, NoSuchJob
+from webdata_nb.service.observability.logs import reason
+from webdata_nb.service.store.records import LIVE_S, StoreReport
+from webdata_nb.service.store.sql.accounts import utc_day
+from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
+
+ColumnKind = Literal["text", "count", "bytes", "seconds", "time"]
+Filter = Literal["account", "state", "kind", "since", "by", "limit"]
+GROUPS: Final = ("account", "key", "operation", "day")
+STATES: Final = ("pending", "running", "completed", "failed", "cancelled")
+KINDS: Final = ("search", "crawl")
+MAX_ROWS: Final = 10_000
+# How many jobs the views read that sum up jobs in Python.
+_MOST_JOBS: Final = 50_000
+_DAY_S: Final = 86_400.0
+_UNITS: Final = {"m": 60.0, "h": 3600.0, "d": _DAY_S}
+_PERIOD: Final = re.compile(r"(\d{1,5})([mhd])")
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MAX_PERIOD_S: Final = 100 * 366 * _DAY_S
+_NUMBER: Final = re.compile(r"\d+")
+# Days that no transaction can add to any more.
+_CLOSED_AFTER_S: Final = 2 * _DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The filters of a view; `since` is a time, and `by` what its sums are of."""
+
+    account: str | None = None
+    state: str | None = None
+    kind: str | None = None
+    since: float = 0.0
+    by: tuple[str, ...] = ("account", "operation")
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a view; times are Unix seconds."""
+
+    name: str
+    kind: ColumnKind = "text"
+
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One question of an operator, and how to read the answer.
+
+    `period` is the default of the filter `since`.
+    """
+
+    name: str
+    title: str
+    question: str
+    columns: tuple[Column, ...]
+    read: Callable[[Transaction, Mapping[str, Any], Query], Rows] = field(repr=False)
+    filters: tuple[Filter, ...] = ()
+    period: str = "30d"
+
+    def query(self, given: Mapping[str, str | None], now: float) -> Query:
+        """Return the filters of a request; raises `ValueError` for wrong ones."""
+        values = {name: text for name, text in given.items() if text is not None}
+        if unknown := values.keys() - set(self.filters):
+            allowed = ", ".join(self.filters) or "none"
+            raise ValueError(f"{self.name} has no filter {min(unknown)!r}; allowed: {allowed}")
+        options: dict[str, Any] = {}
+        if "since" in self.filters:
+            options["since"] = parse_since(values.pop("since", self.period), now)
+        if (by := values.pop("by", None)) is not None:
+            options["by"] = _choices("by", by, GROUPS)
+        if (limit := values.pop("limit", None)) is not None:
+            options["limit"] = _limit(limit)
+        choices: Mapping[str, Sequence[str]] = {"state": STATES, "kind": KINDS}
+        for name in choices.keys() & values.keys():
+            [options[name]] = _choices(name, values[name], choices[name], most=1)
+        return Query(account=values.get("account"), **options)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The rows of a view at a time, with its columns."""
+
+    view: View
+    rows: Rows
+    as_of: float
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that the rows have: those of a grouping depend on the query."""
+        if not self.rows:
+            return self.view.columns
+        return tuple(column for column in self.view.columns if column.name in self.rows[0])
+
+
+def parse_since(text: str, now: float) -> float:
+    """Return the time of a period before now, such as 30m, 24h or 7d, or of a date in UTC.
+
+    Raises
+    ------
+    ValueError
+        It is neither.
+    """
+    if (period := _PERIOD.fullmatch(text)) is not None:
+        seconds = int(period[1]) * _UNITS[period[2]]
+        return max(0.0, now - min(seconds, _MAX_PERIOD_S))
+    if _DATE.fullmatch(text):
+        try:
+            return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+        except ValueError:
+            pass
+    raise ValueError(
+        f"since takes a period such as 30m, 24h or 7d, or a date such as 2026-01-31, not {text!r}"
+    )
+
+
+def _choices(
+    name: str, text: str, allowed: Sequence[str], *, most: int | None = None
+) -> tuple[str, ...]:
+    values = tuple(dict.fromkeys(each.strip() for each in text.split(",")))
+    if not set(values) <= set(allowed) or (most is not None and len(values) > most):
+        count = "one" if most == 1 else "some"
+        raise ValueError(f"{name} takes {count} of {', '.join(allowed)}, not {text!r}")
+    return values
+
+
+def _limit(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_ROWS):
+        raise ValueError(f"limit takes a whole number from 1 to {MAX_ROWS}, not {text!r}")
+    return int(text)
+
+
+class OperatorStore:
+    """Reads the views, of all accounts."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+        # The sums of the days that are over, and the first day after them.
+        self._closed: tuple[str, UsageTotals] = ("", {})
+
+    async def answer(self, name: str, query: Query) -> Answer:
+        """Return the rows of a view; raises `NoSuchAccount`."""
+        view, now = VIEWS[name], self._database.now()
+        rows = await self._database.query(
+            lambda transaction: _answer(transaction, view, query, now)
+        )
+        return Answer(view, rows, now)
+
+    async def job(self, job_id: str) -> dict[str, Any]:
+        """Return what is known of any account's job; raises `NoSuchJob`."""
+        now = self._database.now()
+        return await self._database.query(lambda transaction: _job(transaction, job_id, now))
+
+    async def owner(self, job_id: str) -> str:
+        """Return the account of a job; raises `NoSuchJob`."""
+        rows = await self._database.read("operator_job", id=job_id)
+        if not rows:
+            raise NoSuchJob("no such job")
+        return str(rows[0]["account_id"])
+
+    async def report(self) -> StoreReport:
+        """Return the counts for the metrics."""
+        now = self._database.now()
+        closed_before = utc_day(now - _CLOSED_AFTER_S)
+        is_known = self._closed[0] == closed_before
+
+        def query(transaction: Transaction) -> tuple[StoreReport, UsageTotals]:
+            closed = self._closed[1] if is_known else _totals(transaction, "", closed_before)
+            usage = Counter(closed)
+            usage.update(_totals(transaction, closed_before, "~"))
+            [oldest] = transaction.rows("oldest_pending")
+            waits_since = now if oldest["waits_since"] is None else oldest["waits_since"]
+            live = transaction.rows("live_replicas", since=now - LIVE_S)
+            report = StoreReport(
+                jobs={
+                    (row["kind"], row["state"]): row["n"] for row in transaction.rows("job_counts")
+                },
+                deliveries={
+                    (row["state"],): row["n"] for row in transaction.rows("delivery_counts")
+                },
+                replicas=Counter((row["kind"],) for row in live),
+                oldest_pending_s=max(0.0, now - waits_since),
+                usage=usage,
+            )
+            return report, closed
+
+        report, closed = await self._database.query(query)
+        self._closed = (closed_before, closed)
+        return report
+
+
+UsageTotals = Mapping[tuple[str, str, str], int]
+
+
+def _totals(transaction: Transaction, since: str, before: str) -> UsageTotals:
+    rows = transaction.rows("usage_totals", since=since, before=before)
+    return {(row["fact"], row["kind"], row["label"]): int(row["amount"]) for row in rows}
+
+
+def _answer(transaction: Transaction, view: View, query: Query, now: float) -> Rows:
+    account_id = None
+    if query.account is not None:
+        found = transaction.rows("account_with", id=query.account, name=query.account)
+        if not found:
+            raise NoSuchAccount(
+                f"no account {query.account!r}; `webdata accounts list` shows their names"
+            )
+        account_id = found[0]["id"]
+    values = {
+        "account_id": account_id,
+        "since": query.since,
+        "since_day": utc_day(query.since),
+        "limit": query.limit,
+        "most": _MOST_JOBS,
+        "now": now,
+    }
+    return view.read(transaction, values, query)
+
+
+# The views
+
+
+def _picked(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: values[name] for name in names}
+
+
+def _number(value: Any) -> Any:
+    """Return a sum as a whole number: that of PostgreSQL is a decimal."""
+    return None if value is None else int(value)
+
+
+def _jobs(transaction: Transaction, values: Mapping[str, Any], query: Query) -> Rows:
+    filters = _picked(values, "account_id", "since", "limit")
+    rows = transaction.rows("operator_jobs", **filters, state=query.state, kind=query.kind)
+    return [_job_row(row, values["now"]) for row in rows]
+
+
+def _job_row(row: SqlRow, now: float) -> dict[str, Any]:
+    started, ended = row["started_at"], row["finished_at"]
+    return {
+        "job": row["id"],
+        "account": row["account"],
+        "key": row["key_id"] or "",
+        "kind": row["kind"],
+        "state": row["state"],
+        "subject": row["subject"],
+        "replica": (row["replica"] or "") if row["state"] == "running" else "",
+        "created": row["created_at"],
+        "waited": max(0.0, (started or ended or now) - row["created_at"]),
+        "ran": None if started is None else max(0.0, (ended or now) - started),
+        "attempt": row["attempt"],
+        "rows": row["published"],
+        "credits": row["credits"],
+        "reason": reason(row["error"]) or "",
+    }
+
+
+def _job(transaction: Transaction, job_id: str, now: float) -> dict[str, Any]:
+    row = transaction.row("operator_job", id=job_id)
+    if row is None:
+        raise NoSuchJob("no such job")
+    outcomes = transaction.rows("receipt_counts", job_id=job_id)
+    deliveries = transaction.rows("operator_job_deliveries", id=job_id, limit=20)
+    facts = _job_row(row, now)
+    lease_left = None if row["lease_until"] is None else row["lease_until"] - now
+    return {
+        **facts,
+        "reason": row["error"] or "",
+        "lease_left": lease_left if row["state"] == "running" else None,
+        "attempts_without_progress": row["attempts_since_progress"],
+        "total": row["total"],
+        "reserved": row["reserved"],
+        "rows_expired": row["expired_at"],
+        "urls": {each["outcome"]: each["n"] for each in outcomes},
+        "providers": [
+            {"provider": each["provider"], "status": each["status"]}
+            for each in orjson.loads(row["outcome"]).get("fallback_chain", [])
+        ],
+        "deliveries": [
+            {
+                name: each[name]
+                for name in ("event", "endpoint", "state", "attempts", "status", "error")
+            }
+            for each in deliveries
+        ],
+    }
+
+
+def _usage(transaction: Transaction, values: Mapping[str, Any], query: Query) -> Rows:
+    asked = {f"by_{name}": int(name in query.by) for name in GROUPS}
+    rows = transaction.rows(
+        "operator_usage", **_picked(values, "account_id", "since_day", "limit"), **asked
+    )
+    names = {"account": "account", "key": "key_id", "operation": "operation", "day": "day"}
+    groups = [name for name in GROUPS if name in query.by]
+    sums = {"jobs": "jobs", "failed": "failed", "rows": "rows_", "bytes": "bytes"}
+    sums |= {"units": "units", "credits": "credits"}
+    return [
+        {
+            **{name: row[names[name]] for name in groups},
+            **{name: int(row[column]) for name, column in sums.items()},
+        }
+        for row in rows
+    ]
+
+
+def _refusals(transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
+    filters = _picked(values, "account_id", "since_day", "limit")
+    return [
+        {
+            "account": row["account"],
+            "key": row["key_id"],
+            "status": row["status"],
+            "reason": row["reason"],
+            "requests": int(row["requests"]),
+            "last": row["last_at"],
+        }
+        for row in transaction.rows("operator_refusals", **filters)
+    ]
+
+
+def _outcomes(transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
+    filters = _picked(values, "account_id", "since_day", "limit")
+    return [
+        {
+            "account": row["account"],
+            "kind": row["kind"],
+            "outcome": row["outcome"],
+            "urls": int(row["urls"]),
+            "last": row["last_at"],
+        }
+        for row in transaction.rows("operator_outcomes", **filters)
+    ]
+
+
+def _providers(transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
+    """Sum up the attempts of each provider; `paused` is how long it is not asked any more."""
+    pauses: dict[str, float] = defaultdict(float)
+    for row in transaction.rows("operator_pauses", now=values["now"]):
+        name = row["key"].removeprefix("provider:").partition("#")[0]
+        pauses[name] = max(pauses[name], row["open_until"] - values["now"])
+    statuses: dict[str, dict[str, SqlRow]] = defaultdict(dict)
+    filters = _picked(values, "account_id", "since_day")
+    for row in transaction.rows("operator_providers", **filters):
+        statuses[row["provider"]][row["status"]] = row
+    return [
+        _provider_row(name, statuses[name], pauses.get(name))
+        for name in sorted(statuses.keys() | pauses.keys())
+    ]
+
+
+_ANSWERS: Final = frozenset({"ok", "empty"})
+
+
+def _provider_row(
+    name: str, statuses: Mapping[str, SqlRow], paused: float | None
+) -> dict[str, Any]:
+    failures = {key: row for key, row in statuses.items() if key not in _ANSWERS}
+    answers = [row for key, row in statuses.items() if key in _ANSWERS]
+    latest = max(failures, key=lambda key: failures[key]["last_at"], default="")
+    return {
+        "provider": name,
+        "attempts": sum(int(row["attempts"]) for row in statuses.values()),
+        "failed": sum(int(row["attempts"]) for row in failures.values()),
+        "failures": ", ".join(
+            f"{int(row['attempts'])} {key}" for key, row in sorted(failures.items())
+        ),
+        "last_answer": max((row["last_at"] for row in answers), default=None),
+        "last_failure": failures[latest]["last_at"] if latest else None,
+        "paused": paused,
+    }
+
+
+def _webhooks(transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
+    filters = _picked(values, "account_id", "since", "limit")
+    return [
+        {
+            "account": row["account"],
+            "endpoint": row["endpoint"],
+            "pending": int(row["pending"]),
+            "failed": int(row["failed"]),
+            "delivered": int(row["delivered"]),
+            "attempts": int(row["attempts"]),
+            "oldest_pending": row["oldest_pending_at"],
+            "error": reason(row["error"]) or "",
+        }
+        for row in transaction.rows("operator_webhooks", **filters)
+    ]
+
+
+def _replicas(transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
+    now = values["now"]
+    return [
+        {
+            "replica": row["name"],
+            "kind": row["kind"],
+            "version": row["version"],
+            "state": "live" if row["seen_at"] >= now - LIVE_S else "silent",
+            "running": row["running"],
+            "slots": row["slots"],
+            "up": max(0.0, now - row["started_at"]),
+            "heartbeat": max(0.0, now - row["seen_at"]),
+        }
+        for row in transaction.rows("operator_replicas")
+    ]
+
+
+def _sites(transaction: Transaction, values: Mapping[str, Any], query: Query) -> Rows:
+    """Sum up crawls by site; the slowest come first."""
+    sites: dict[str, dict[str, Any]] = {}
+    rows = transaction.rows("operator_crawls", **_picked(values, "account_id", "since", "most"))
+    for row in rows:
+        name = _host(row["subject"])
+        site = sites.setdefault(
+            name, {"site": name, "crawls": 0, "running": 0, "pages": 0, "failed": 0, "ran": 0.0}
+        )
+        site["crawls"] += 1
+        site["running"] += row["state"] == "running"
+        site["pages"] += row["published"]
+        site["failed"] += int(row["failed"])
+        site["ran"] += max(0.0, (row["finished_at"] or values["now"]) - row["started_at"])
+    for site in sites.values():
+        site["per_page"] = site["ran"] / site["pages"] if site["pages"] else None
+    slowest = sorted(
+        sites.values(),
+        key=lambda site: -(site["ran"] if site["per_page"] is None else site["per_page"]),
+    )
+    return slowest[: query.limit]
+
+
+def _host(subject: str) -> str:
+    try:
+        return urlsplit(subject).hostname or subject
+    except ValueError:
+        return subject
+
+
+def _failures(transaction: Transaction, values: Mapping[str, Any], query: Query) -> Rows:
+    """Group failed jobs by their reason, whatever hosts and numbers it names."""
+    groups: dict[tuple[str, str], dict[str, Any]] = {}
+    accounts: dict[tuple[str, str], set[str]] = defaultdict(set)
+    filters = _picked(values, "account_id", "since", "most")
+    for row in transaction.rows("operator_failed_jobs", **filters):  # the newest first
+        text = reason(row["error"]) or ""
+        key = row["kind"], _NUMBER.sub("0", text)
+        group = groups.setdefault(
+            key,
+            {
+                "kind": row["kind"],
+                "reason": text,
+                "jobs": 0,
+                "accounts": 0,
+                "last": row["finished_at"],
+                "example": row["id"],
+            },
+        )
+        group["jobs"] += 1
+        accounts[key].add(row["account"])
+        group["accounts"] = len(accounts[key])
+    most_first = sorted(groups.values(), key=lambda group: (-group["jobs"], -group["last"]))
+    return most_first[: query.limit]
+
+
+def _sizes(transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
+    rows: Iterable[dict[str, Any]] = (
+        {
+            "account": row["account"],
+            "kind": row["kind"],
+            "count": int(row["n"]),
+            "bytes": _number(row["bytes"]),
+        }
+        for row in transaction.rows("operator_sizes", **_picked(values, "account_id"))
+    )
+    if values["account_id"] is not None:
+        return list(rows)
+    [database] = transaction.rows("operator_database_size")
+    whole = {"account": "", "kind": "whole database", "count": None, "bytes": database["bytes"]}
+    free = {"account": "", "kind": "free in the database", "count": None, "bytes": database["free"]}
+    return [whole, *([] if database["free"] is None else [free]), *rows]
+
+
+def _columns(text: str) -> tuple[Column, ...]:
+    """Return columns written as names, each with its kind after a colon unless it is text."""
+    parts = (each.partition(":") for each in text.split())
+    kinds: Mapping[str, ColumnKind] = {
+        "": "text", "n": "count", "b": "bytes", "s": "seconds", "t": "time"
+    }  # fmt: skip
+    return tuple(Column(name, kinds[kind]) for name, _, kind in parts)
+
+
+VIEWS: Final[Mapping[str, View]] = {
+    view.name: view
+    for view in (
+        View(
+            "jobs",
+            "Jobs",
+            "Which jobs of any account run, wait or have ended, and why did one fail?",
+            _columns(
+                "job account key kind state subject replica created:t waited:s ran:s attempt:n "
+                "rows:n credits:n reason"
+            ),
+            _jobs,
+            ("account", "state", "kind", "since", "limit"),
+        ),
+        View(
+            "failures",
+            "Failed jobs",
+            "Why do jobs fail, and how many?",
+            _columns("reason kind jobs:n accounts:n last:t example"),
+            _failures,
+            ("account", "since", "limit"),
+            period="7d",
+        ),
+        View(
+            "outcomes",
+            "URLs",
+            "What became of the URLs of ended jobs?",
+            _columns("account kind outcome urls:n last:t"),
+            _outcomes,
+            ("account", "since", "limit"),
+            period="7d",
+        ),
+        View(
+            "usage",
+            "Usage",
+            "Who used what?",
+            _columns("account key operation day jobs:n failed:n rows:n bytes:b units:n credits:n"),
+            _usage,
+            ("account", "since", "by", "limit"),
+        ),
+        View(
+            "refusals",
+            "Refused requests",
+            "Whose requests are refused, for example with 429, and why?",
+            _columns("account key status reason requests:n last:t"),
+            _refusals,
+            ("account", "since", "limit"),
+            period="7d",
+        ),
+        View(
+            "sites",
+            "Sites",
+            "Which sites are slow, or fail?",
+            _columns("site crawls:n running:n pages:n failed:n ran:s per_page:s"),
+            _sites,
+            ("account", "since", "limit"),
+            period="7d",
+        ),
+        View(
+            "providers",
+            "Search providers",
+            "Do the search providers answer?",
+            _columns("provider attempts:n failed:n failures last_answer:t last_failure:t paused:s"),
+            _providers,
+            ("account", "since"),
+            period="1d",
+        ),
+        View(
+            "webhooks",
+            "Webhooks",
+            "Which endpoints do not take their webhooks?",
+            _columns(
+                "account endpoint pending:n failed:n delivered:n attempts:n oldest_pending:t error"
+            ),
+            _webhooks,
+            ("account", "since", "limit"),
+        ),
+        View(
+            "replicas",
+            "Processes",
+            "Which processes serve the database, in which release, and are they alive?",
+            _columns("replica kind version state running:n slots:n up:s heartbeat:s"),
+            _replicas,
+        ),
+        View(
+            "size",
+            "Size",
+            "How full is the database, and whose data is it?",
+            _columns("account kind count:n bytes:b"),
+            _sizes,
+            ("account",),
+        ),
+    )
+}
