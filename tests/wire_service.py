@@ -244,6 +244,7 @@ class WireService:
             ("GET", paths.CRAWL_EXPORT): self._export,
             ("POST", paths.JOB_CANCEL): self._cancel,
             ("POST", paths.JOB_RETRY): self._retry,
+            ("DELETE", paths.JOB): self._delete,
             ("POST", paths.CREATIVES): self._creatives,
             ("GET", paths.ADVERTISERS): self._advertisers,
             ("GET", paths.CREATIVES_FILE): self._file,
@@ -389,6 +390,13 @@ class WireService:
             return JSONResponse({"detail": f"the job is {job.status}"}, 400)
         job.cancelled = True
         return JSONResponse({"success": True, "job_id": job_id, "status": "cancelled"})
+
+    def _delete(self, request: Request, _body: Any) -> Response:
+        job_id, job = self._job(request)
+        if job.status == "running":
+            return JSONResponse({"detail": "the job is running"}, 400)
+        del self.jobs[job_id]
+        return JSONResponse({"success": True, "job_id": job_id, "status": "deleted"})
 
     def _retry(self, request: Request, _body: Any) -> Response:
         job_id, job = self._job(request)

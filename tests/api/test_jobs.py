@@ -140,6 +140,19 @@ def test_start_returns_at_once_and_cancel_ends_job(service: WireService) -> None
 
 
 @pytest.mark.usefixtures("connected")
+def test_ended_job_is_deleted_at_the_service(service: WireService) -> None:
+    service.crawl = JobScript(crawl_rows(2), running=True)
+    started_job = crawl_job(SITE)
+    with pytest.raises(WrongState):
+        started_job.delete()
+    started_job.cancel()
+    started_job.delete()
+    assert started_job.job_id not in service.jobs
+    with pytest.raises(NotFound):
+        started_job.delete()
+
+
+@pytest.mark.usefixtures("connected")
 def test_ended_job_cannot_be_cancelled_and_only_failed_job_retried(
     service: WireService,
 ) -> None:

@@ -132,6 +132,16 @@ class CancelReply(Reply):
     status: str | None = Field(default=None, description="Always `cancelled`; only of crawls.")
 
 
+class DeleteReply(Reply):
+    """Reply to the deletion of a job."""
+
+    success: bool = Field(
+        description="Whether the job is deleted; always true in a reply with status 200."
+    )
+    job_id: str = Field(description="Id of the job, a UUID.")
+    status: str = Field(description="Always `deleted`.")
+
+
 class RetryReply(Reply):
     """Reply to a retry: a search has `new_job_id`, a crawl `job_id`."""
 

@@ -140,6 +140,15 @@ async def service(
             sealer = CursorSealer.load_or_create(settings.data_dir)
         else:  # another process may continue a listing
             sealer = CursorSealer.derive(settings.secret_keys[0])
+        mover, segments = _segments(settings, jobs, clock)
+        janitor = Janitor(
+            store,
+            jobs.index,
+            jobs.spool,
+            retention=settings.retention,
+            clock=clock,
+            segments=segments,
+        )
         state = AppState(
             store=store,
             engines=jobs.engines,
@@ -152,19 +161,11 @@ async def service(
             sessions=LeasedSessions(lifetime, settings.providers.creatives),
             retry=jobs.retry,
             retention=settings.retention,
+            notify_deleted=janitor.notify,
             clock=clock,
         )
         refused = RefusedRequests()
         run_in_background(stack, _store_refusals(refused, store))
-        mover, segments = _segments(settings, jobs, clock)
-        janitor = Janitor(
-            store,
-            jobs.index,
-            jobs.spool,
-            retention=settings.retention,
-            clock=clock,
-            segments=segments,
-        )
         run_in_background(stack, janitor.run())
         if mover is not None:
             run_in_background(stack, mover.run())

@@ -11,7 +11,7 @@ Those that the reading of a page raises too are in `webdata_nb.page.errors`.
     ├── NoSuchDelivery          404  the same for a webhook delivery
     ├── NothingToExport         404  no exportable results (yet)
     ├── ResultsExpired          410  past retention
-    ├── InvalidJobState         400  the job's state does not allow a cancel or a retry
+    ├── InvalidJobState         400  the job's state does not allow a cancel, a retry or a deletion
     ├── IdempotencyConflict     409  the same Idempotency-Key with another body
     ├── AccountLimitReached     429  a limit of the account; carries the reply's header values
     │   ├── ConcurrencyReached       the plan's number of active jobs and calls is reached

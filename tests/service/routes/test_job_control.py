@@ -110,3 +110,51 @@ async def test_cancel_and_retry_take_no_parameters(api: Api) -> None:
         reply = await api.post(f"/v1/jobs/x/{action}", {"force": True}, 422)
         assert reply["detail"][0]["loc"] == ["body", "force"]
         await api.post(f"/v1/jobs/x/{action}", {}, 404)
+
+
+@pytest.mark.both_stores
+async def test_a_deleted_job_is_unknown_to_every_request(api: Api, site: Site) -> None:
+    site.page("/", "text about walruses")
+    start = await api.http.post(
+        "/v1/crawl", json={"url": site.url, "max_pages": 1}, headers={"Idempotency-Key": "once"}
+    )
+    job_id = start.json()["job_id"]
+    await api.wait_for_end("crawl", job_id)
+    found = (await api.run_job("search", query="walruses", formats=[]))["data"]
+    assert [row["url"] for row in found] == [site.url]
+    paths = (
+        f"/v1/crawl/{job_id}",
+        f"/v1/crawl/{job_id}/export?format=json",
+        f"/v1/crawl/{job_id}/receipt",
+        f"/v1/crawl/{job_id}/page-facts",
+    )
+    for path in (*paths, *paths):  # the second replies come from the cache
+        assert (await api.http.get(path)).status_code == 200
+    reply = await api.http.delete(f"/v1/jobs/{job_id}")
+    assert (reply.status_code, reply.json()) == (
+        200,
+        {"success": True, "job_id": job_id, "status": "deleted"},
+    )
+    for path in paths:
+        assert (await api.http.get(path)).status_code == 404
+    await api.post(f"/v1/jobs/{job_id}/cancel", status=404)
+    await api.post(f"/v1/jobs/{job_id}/retry", status=404)
+    assert (await api.http.delete(f"/v1/jobs/{job_id}")).status_code == 404
+    assert job_id not in [each["job_id"] for each in (await api.get("/v1/jobs"))["jobs"]]
+    assert (await api.run_job("search", query="walruses", formats=[]))["data"] == []
+    since = {"url": site.url, "max_pages": 1, "since": job_id}
+    assert (await api.http.post("/v1/crawl", json=since)).status_code == 422
+    again = await api.http.post(
+        "/v1/crawl", json={"url": site.url, "max_pages": 1}, headers={"Idempotency-Key": "once"}
+    )
+    assert again.json()["job_id"] != job_id
+
+
+async def test_an_active_job_is_not_deleted(api: Api, site: Site) -> None:
+    site.page("/", "text")
+    with site.hold("/"):
+        job_id = await api.start_job("crawl", body_of("crawl", site))
+        refusal = await api.http.delete(f"/v1/jobs/{job_id}")
+        assert refusal.status_code == 400
+        assert "cancel it before you delete it" in refusal.json()["detail"]
+    assert (await api.wait_for_end("crawl", job_id))["status"] == "completed"

@@ -154,5 +154,6 @@ class AppState:
     sessions: LeasedSessions
     retry: StoreRetry
     retention: Retention
+    notify_deleted: Callable[[], None]
     clock: Callable[[], float] = time.time
     response_cache: ResponseCache = field(default_factory=ResponseCache)

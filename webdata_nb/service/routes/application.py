@@ -75,7 +75,7 @@ marked *(ours)* are extensions of this service.
 _TAGS: Final = {
     "search": "Results of a query from search providers, in fallback order; scraped on request.",
     "crawl": "Pages of a site, and the outcome of every URL that was seen.",
-    "jobs": "Jobs of either kind: list, cancel, retry.",
+    "jobs": "Jobs of either kind: list, cancel, retry, delete.",
     "creatives": "Ads of an advertiser, in the reply to the request.",
     "webhooks": "Webhook deliveries to your endpoints.",
     "usage": "Prices in credits, and credits used.",

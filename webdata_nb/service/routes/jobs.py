@@ -1,4 +1,4 @@
-"""Starts, lists, cancels and retries jobs of either kind, and verifies extracted values."""
+"""Starts, lists, cancels, retries and deletes jobs, and verifies extracted values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import limits, paths
 from webdata_nb.contract.outcomes import may_retry
 from webdata_nb.contract.paths import LEASE_HEADER
-from webdata_nb.contract.replies import CancelReply, JobList, PageVerdict, RetryReply, VerifyReply
+from webdata_nb.contract.replies import (
+    CancelReply,
+    DeleteReply,
+    JobList,
+    PageVerdict,
+    RetryReply,
+    VerifyReply,
+)
 from webdata_nb.contract.requests import (
     CrawlRequest,
     Extract,
@@ -224,6 +231,26 @@ async def cancel_job(
     if job.kind == "crawl":
         return JSONResponse({"success": True, "job_id": job.id, "status": "cancelled"})
     return JSONResponse({"success": True, "message": "Job cancelled", "job_id": job.id})
+
+
+@router.delete(
+    paths.JOB,
+    summary="Delete an ended job and its rows (ours)",
+    response_model=DeleteReply,
+    responses=error_responses(404),
+)
+async def delete_job(state: StateDep, account_id: AccountId, job_id: JobId) -> Response:
+    """Delete a completed, failed or cancelled job with all that is stored of it.
+
+    From the reply on, the job is unknown to every request: its status, rows, exports, receipt and
+    webhook deliveries, a retry, a crawl `since` it, the local search, and a start with its
+    Idempotency-Key. What is left of it in the database is deleted in the background. The credits
+    that it has cost stay charged. Deleting a pending or running job is a 400: cancel it first.
+    """
+    await state.store.delete(account_id, job_id, now=state.store.now())
+    state.notify_deleted()
+    await state.store.wait_for_other_processes()  # which may have cached replies
+    return JSONResponse({"success": True, "job_id": job_id, "status": "deleted"})
 
 
 @router.post(

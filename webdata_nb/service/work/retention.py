@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from webdata_nb.service.errors import StoreUnavailable
@@ -42,6 +43,13 @@ def expired_at(retention: Retention, job: JobRecord, now: float) -> float | None
     return expires_at if now >= expires_at else None
 
 
+async def clear_job(store: Store, index: TextIndex, job_id: str, *, now: float) -> None:
+    """Delete the rows of an ended job, and its pages in the text index; its record stays."""
+    await store.retention.mark_expired(job_id, now=now)
+    await index.delete(job_id)
+    await store.retention.delete_rows(job_id, now=now)
+
+
 class Janitor:
     """Deletes old rows, index entries, jobs, keys, segments and spooled files.
 
@@ -63,17 +71,30 @@ class Janitor:
     ) -> None:
         self._store, self._index, self._spool = store, index, spool
         self._retention, self._clock, self._segments = retention, clock, segments
+        self._job_deleted = asyncio.Event()
+
+    def notify(self) -> None:
+        """Note that a job was deleted."""
+        self._job_deleted.set()
 
     async def run(self) -> None:
-        """Sweep forever; after an error the next sweep tries again."""
+        """Sweep forever, and clear deleted jobs soon; after an error the next sweep tries again."""
+        due = self.sweep
         while True:
             try:
-                await self.sweep()
+                await due()
             except StoreUnavailable as error:
                 log.warning("old results are not cleared: %s; trying again later", error)
             except Exception:
                 log.exception("old results could not be cleared; trying again later")
-            await asyncio.sleep(SWEEP_INTERVAL_S)
+            if due == self.sweep:
+                next_sweep = asyncio.get_running_loop().time() + SWEEP_INTERVAL_S
+            due = self.sweep
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(next_sweep):
+                    await self._job_deleted.wait()
+                    due = self.clear_deleted
+            self._job_deleted.clear()
 
     async def sweep(self) -> None:
         """Delete everything that is past its time."""
@@ -89,18 +110,25 @@ class Janitor:
             if is_first:
                 await self._clear_store(self._retention)
 
+    async def clear_deleted(self) -> None:
+        """Delete what is left of deleted jobs; other processes may do so at the same time."""
+        while job_ids := await self._store.retention.deleted_jobs():
+            for job_id in job_ids:
+                await clear_job(self._store, self._index, job_id, now=self._clock())
+                await self._store.retention.delete_job(job_id)
+        await self._store.retention.return_space()
+
     async def _clear_store(self, hours: Retention) -> None:
         now, stored = self._clock(), self._store.retention
         await self._store.accounts.release_expired_calls(now=now)
+        await self.clear_deleted()
         searches_before = now - min(hours.search_hours, hours.job_hours) * HOUR_S
         crawls_before = now - min(hours.crawl_hours, hours.job_hours) * HOUR_S
         while job_ids := await stored.due_jobs(
             searches_before=searches_before, crawls_before=crawls_before
         ):
             for job_id in job_ids:
-                await self._store.retention.mark_expired(job_id, now=now)
-                await self._index.delete(job_id)
-                await self._store.retention.delete_rows(job_id, now=now)
+                await clear_job(self._store, self._index, job_id, now=now)
         while await stored.delete_jobs(before=now - hours.job_hours * HOUR_S):
             pass
         while await stored.delete_idempotency_keys(before=now - IDEMPOTENCY_S):

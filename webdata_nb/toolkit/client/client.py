@@ -30,6 +30,7 @@ from webdata_nb.contract.replies import (
     CapturesReply,
     CrawlStatus,
     CreativesReply,
+    DeleteReply,
     EngineEntry,
     EngineList,
     JobList,
@@ -423,6 +424,19 @@ class Client:
         else:
             return True
         return False
+
+    async def delete(self, job_id: str) -> DeleteReply:
+        """DELETE /v1/jobs/{job_id}: the job and all that the service stores of it.
+
+        Raises
+        ------
+        WrongState
+            The job is pending or running.
+        NotFound
+            There is no such job, or it is deleted already.
+        """
+        request = ApiRequest("DELETE", _of_job(paths.JOB, job_id))
+        return self._parse(DeleteReply, await self._transport.json(request))
 
     async def retry(self, job_id: str, *, idempotency_key: str | None = None) -> RetryReply:
         """POST /v1/jobs/{job_id}/retry: a new job with the saved configuration.

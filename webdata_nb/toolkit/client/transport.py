@@ -303,7 +303,7 @@ _ADVICE: Final[dict[type[errors.ServiceError], str]] = {
 def _kind(reply: HttpReply, path: str, detail: str) -> type[errors.ServiceError]:
     if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return _BY_STATUS.get(reply.status, errors.ServiceFault)
-    if reply.status == HTTPStatus.BAD_REQUEST and path.endswith(("/cancel", "/retry")):
+    if reply.status == HTTPStatus.BAD_REQUEST and path.startswith(f"{paths.JOBS}/"):
         return errors.WrongState
     full = reply.status == HTTPStatus.TOO_MANY_REQUESTS
     if full and retry.is_quota_exhausted(reply.headers, detail, code_of(reply)):

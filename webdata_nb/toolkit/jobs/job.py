@@ -273,6 +273,24 @@ class Job:
 
     cancel = synced(acancel)
 
+    async def adelete(self) -> None:
+        """Delete the ended job and its rows at the service, before their retention ends.
+
+        Rows that this machine has in its cache stay there; `webdata cache clear` deletes them.
+
+        Raises
+        ------
+        WrongState
+            The job is pending or running: `cancel` ends it.
+        NotFound
+            The service has no such job, or not any more.
+        """
+        options = CallOptions.of(session=self._connection)
+        async with self._connection.client(options.settings) as client:
+            await client.delete(self.job_id)
+
+    delete = synced(adelete)
+
     async def aretry(self) -> Job:
         """Start a failed or cancelled job again, with the same request.
 

@@ -181,6 +181,10 @@ class Lane:
     grouped: bool = True
 
 
+# Within this time a process notices that another one has changed the database.
+VERSION_S: Final = 1.0
+
+
 class SqlDatabase(Protocol):
     """A database with the store's schema, to be used by `async with`.
 

@@ -567,6 +567,30 @@ class JobStore:
             )
         return job
 
+    async def delete(self, account_id: str, job_id: str, *, now: float) -> None:
+        """Delete an ended job: nobody reads it from then on, and retention deletes its rows.
+
+        Raises
+        ------
+        NoSuchJob
+            The account has no job of that id.
+        InvalidJobState
+            It is pending or running.
+        """
+
+        def change(transaction: Transaction) -> None:
+            state = load_job(transaction, account_id, job_id, self.cipher).state
+            if not state.terminal:
+                raise InvalidJobState(
+                    f"the job is {state.value}; cancel it before you delete it", state=state.value
+                )
+            of_job = {"id": job_id, "account_id": account_id}
+            if not transaction.execute("disown_job", **of_job, now=now):
+                raise NoSuchJob("no such job")  # deleted meanwhile
+            transaction.execute("forget_starts", **of_job)
+
+        await self.database.change(change, lane=Lane(job_id))
+
     async def active_jobs(self) -> int:
         """Count the pending and running jobs of all accounts."""
         return int((await self.database.read("active_jobs"))[0]["n"])

@@ -13,10 +13,17 @@ CREATE TABLE account (
   monthly_left BIGINT NOT NULL DEFAULT 0,
   topup_left BIGINT NOT NULL DEFAULT 0,
   period_start DOUBLE PRECISION NOT NULL DEFAULT 0,
-  lines BIGINT NOT NULL DEFAULT 0
+  lines BIGINT NOT NULL DEFAULT 0,
+  -- Of a suspended account no key is accepted, no job runs and no webhook is sent.
+  suspended_at DOUBLE PRECISION,
+  -- An account that is being deleted is marked first. Once it is cleared, only its ledger is left,
+  -- and its name is free.
+  deleted_at DOUBLE PRECISION,
+  cleared_at DOUBLE PRECISION
 );
 
 CREATE UNIQUE INDEX account_name ON account (name);
+CREATE INDEX account_suspended ON account (id) WHERE suspended_at IS NOT NULL;
 
 -- A key opens one account.
 CREATE TABLE api_key (
@@ -28,10 +35,11 @@ CREATE TABLE api_key (
   revoked_at DOUBLE PRECISION
 );
 
--- A job is its own queue entry: pending, or running under a lease that may run out.
+-- A job is its own queue entry: pending, or running under a lease that may run out. A deleted job
+-- belongs to no account, so that nobody reads what is left of it.
 CREATE TABLE job (
   id TEXT PRIMARY KEY,
-  account_id TEXT NOT NULL REFERENCES account (id),
+  account_id TEXT REFERENCES account (id),
   kind TEXT NOT NULL,
   state TEXT NOT NULL,
   subject TEXT NOT NULL,

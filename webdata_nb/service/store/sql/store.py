@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -15,7 +16,12 @@ from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.store.page_contents import DamagedContent, content_text
 from webdata_nb.service.store.records import LIVE_S, Content, Replica
 from webdata_nb.service.store.sql.accounts import AccountStore
-from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
+from webdata_nb.service.store.sql.connection import (
+    VERSION_S,
+    SqlDatabase,
+    SqlRow,
+    Transaction,
+)
 from webdata_nb.service.store.sql.contents import (
     NO_SEGMENTS,
     SegmentSource,
@@ -31,6 +37,7 @@ from webdata_nb.service.store.sql.receipts import pack_slice
 # Rows may be megabytes each: a slice must not hold up the commits of running jobs.
 _ENTRIES: Final = 20
 _SLICES: Final = {"delete_receipt": 1000, "delete_receipt_blocks": 20, "delete_pinned_files": 20}
+_DELIVERIES: Final = 1000
 _JOBS: Final = 50
 _KEYS: Final = 1000
 
@@ -55,6 +62,11 @@ class RetentionStore:
         )
         return [str(row["id"]) for row in rows]
 
+    async def deleted_jobs(self) -> list[str]:
+        """Return some of the jobs that their accounts have deleted."""
+        rows = await self._database.read("deleted_jobs", limit=_JOBS)
+        return [str(row["id"]) for row in rows]
+
     async def mark_expired(self, job_id: str, *, now: float) -> None:
         """Mark a job, so that its remaining rows are not read any more."""
         await self._database.write("mark_expired", id=job_id, now=now)
@@ -72,8 +84,14 @@ class RetentionStore:
         """Delete some jobs without rows that ended before; return how many."""
         rows = await self._database.read("old_jobs", before=before, limit=_JOBS)
         for row in rows:
-            await self._database.write("delete_job", id=row["id"])
+            await self.delete_job(row["id"])
         return len(rows)
+
+    async def delete_job(self, job_id: str) -> None:
+        """Delete a job without rows, and its webhook deliveries."""
+        while await self._database.write("delete_deliveries", id=job_id, limit=_DELIVERIES):
+            pass
+        await self._database.write("delete_job", id=job_id)
 
     async def delete_idempotency_keys(self, *, before: float) -> int:
         """Delete some idempotency keys that are older; return how many."""
@@ -216,6 +234,11 @@ class Store(JobStore, JobQueue):
         meanwhile: the work has to be repeatable.
         """
         return self.database.exclusive(work)
+
+    async def wait_for_other_processes(self) -> None:
+        """Return once each live process has another `data_version` than before the call."""
+        if self.replicas.count() > 1:
+            await asyncio.sleep(VERSION_S)
 
     def retried_transactions(self) -> int:
         """Return how many transactions were run again because the database had ended them."""

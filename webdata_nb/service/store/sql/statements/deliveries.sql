@@ -73,14 +73,17 @@ UPDATE delivery SET lease = NULL, lease_until = 0 WHERE state = 'pending';
 SELECT COUNT(*) AS n FROM delivery WHERE state = 'pending';
 
 -- name: deliveries
--- An account's deliveries, of one job or of all, newest first.
+-- An account's deliveries, of one job or of all, newest first; without those of deleted jobs.
 SELECT * FROM delivery
 WHERE account_id = :account_id AND (CAST(:job_id AS TEXT) IS NULL OR job_id = :job_id)
   AND (created_at, id) < (:before, :before_id)
+  AND (SELECT account_id FROM job WHERE job.id = delivery.job_id) IS NOT NULL
 ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: delivery
-SELECT * FROM delivery WHERE id = :id AND account_id = :account_id;
+SELECT * FROM delivery
+WHERE id = :id AND account_id = :account_id
+  AND (SELECT account_id FROM job WHERE job.id = delivery.job_id) IS NOT NULL;
 
 -- name: account_delivery_counts
 SELECT event, state, COUNT(*) AS n, SUM(attempts) AS attempts FROM delivery

@@ -236,6 +236,15 @@ UPDATE job SET state = 'cancelled', finished_at = :now, worker = NULL, lease_unt
 WHERE id = :id AND account_id = :account_id AND state IN ('pending', 'running')
 RETURNING *;
 
+-- name: disown_job
+-- Deletes an ended job of an account for everyone who could read it; retention deletes the rest.
+UPDATE job SET account_id = NULL, expired_at = COALESCE(expired_at, :now)
+WHERE id = :id AND account_id = :account_id AND state IN ('completed', 'failed', 'cancelled');
+
+-- name: forget_starts
+-- A key that started the job starts another one.
+DELETE FROM idempotency WHERE account_id = :account_id AND job_id = :id;
+
 -- name: journal
 -- The journal of a job in order, to continue the job after a restart, or for the facts of its pages.
 SELECT e.ordinal, e.position, e.url, e.success, e.page, e.journal, e.visit, e.content_id, c.body,

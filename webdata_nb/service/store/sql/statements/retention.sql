@@ -11,6 +11,10 @@ WHERE state IN ('completed', 'failed', 'cancelled') AND cleared_at IS NULL
     OR (kind = 'crawl' AND finished_at <= :crawls_before))
 ORDER BY finished_at, id LIMIT :limit;
 
+-- name: deleted_jobs
+-- Jobs that their accounts have deleted.
+SELECT id FROM job WHERE account_id IS NULL ORDER BY id LIMIT :limit;
+
 -- name: mark_expired
 UPDATE job SET expired_at = :now WHERE id = :id AND expired_at IS NULL;
 
@@ -46,8 +50,11 @@ WHERE state IN ('completed', 'failed', 'cancelled') AND cleared_at IS NOT NULL
   AND finished_at <= :before
 ORDER BY finished_at, id LIMIT :limit;
 
+-- name: delete_deliveries
+DELETE FROM delivery WHERE id IN (SELECT id FROM delivery WHERE job_id = :id LIMIT :limit);
+
 -- name: delete_job
--- Deletes the job's deliveries and secrets as well, by cascade.
+-- Deletes the job's secrets as well, and by cascade its counts and the state of its crawl.
 DELETE FROM job WHERE id = :id;
 
 -- name: delete_idempotency_keys
