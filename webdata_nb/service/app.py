@@ -46,6 +46,7 @@ from webdata_nb.service.server import (
     Server,
     limited_shutdown,
     listen,
+    netloc,
     serve_metrics,
     stop_on_signals,
     tune_process,
@@ -329,10 +330,10 @@ async def _run(
 
 def _announce(settings: ServiceSettings, port: int, lifetime: LocalLifetime) -> None:
     """Publish the service's address; the socket already queues early connections."""
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"http://{netloc(settings.host, port)}"
     if settings.mode == "local":
-        lifetime.publish(f"http://{host}:{port}")
-    print(f"webdata_nb {__version__} serves http://{host}:{port}", file=sys.stderr, flush=True)  # noqa: T201 - a command prints
+        lifetime.publish(url)
+    print(f"webdata_nb {__version__} serves {url}", file=sys.stderr, flush=True)  # noqa: T201 - a command prints
 
 
 @takes_options("serve", ServiceSettings)

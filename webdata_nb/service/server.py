@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -18,6 +19,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from starlette.types import ASGIApp
 
 from webdata_nb import malloc
+from webdata_nb.page.errors import ApplicationError
 from webdata_nb.service.http.connections import AdmissionMiddleware, ConnectionLimiter
 from webdata_nb.service.http.middleware import CancelledRequestMiddleware
 from webdata_nb.service.runtime.process import configure_gc
@@ -43,20 +45,67 @@ def tune_process() -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
 
 
-def listen(host: str, port: int) -> socket.socket:
+class CannotListen(ApplicationError):
+    """An address on which this process should listen is not available."""
+
+
+def listen(host: str, port: int, *, option: str = "--port") -> socket.socket:
     """Return a listening socket.
 
     It has IPPROTO_TCP, because asyncio sets TCP_NODELAY on such sockets only: without it each reply
     waits some 40 ms for an acknowledgement.
+
+    Parameters
+    ----------
+    host, port
+        The address; port 0 is a free one.
+    option
+        The option that chooses another address.
+
+    Raises
+    ------
+    CannotListen
+        The address is in use, not permitted, or not one of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    if os.name == "posix":
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind((host, port))
-    sock.listen(128)
-    sock.set_inheritable(False)
+    try:
+        sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            if os.name == "posix":
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((host, port))
+            sock.listen(128)
+            sock.set_inheritable(False)
+        except BaseException:
+            sock.close()
+            raise
+    except OSError as error:
+        reason = _listen_error(error, option)
+        raise CannotListen(f"cannot listen on {netloc(host, port)}: {reason}") from None
     return sock
+
+
+def netloc(host: str, port: int) -> str:
+    """Return an address as URLs have it: with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _listen_error(error: OSError, option: str) -> str:
+    """Return why an address cannot be listened on, and what to do."""
+    if isinstance(error, socket.gaierror):
+        return f"this machine cannot resolve the host name; {option} takes an address of its own"
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"in use by another process; stop it, or choose another port with {option}"
+        case errno.EACCES | errno.EPERM:
+            return (
+                "this user may not listen on that port (those below 1024 need the capability "
+                f"CAP_NET_BIND_SERVICE); choose another one with {option}"
+            )
+        case errno.EADDRNOTAVAIL | errno.EAFNOSUPPORT:
+            return f"this machine does not have that address; choose one that it has with {option}"
+        case _:
+            return f"{error.strerror or type(error).__name__}; {option} chooses another address"
 
 
 class Server(uvicorn.Server):
