@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import random
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +20,7 @@ from tests.stores.faults.matrix import (
     run_without_faults,
     sample_faults,
 )
+from webdata_nb.service.observability.logs import EVENTS
 
 SEED = int(os.environ.get("FAULTS_SEED", "0"))
 
@@ -58,3 +61,21 @@ def test_commit_in_doubt_is_not_applied_twice(
         Fault(IN_DOUBT, code, seconds=SECONDS),
     ):
         assert not run_fleet(fault).problems, fault
+
+
+def test_job_that_ended_in_a_commit_in_doubt_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logging.disable(logging.NOTSET)
+    caplog.set_level(logging.INFO, logger=EVENTS)
+    for skip in itertools.count():
+        caplog.clear()
+        result = run_fleet(Fault(IN_DOUBT, "io error", times=1, skip=skip))
+        assert result.problems == ()
+        if not result.raised:  # there are no more commits
+            break
+        fields = [vars(record)["fields"] for record in caplog.records if record.name == EVENTS]
+        ends = Counter(each["job"] for each in fields if each["event"] == "job_ended")
+        # Who repeats a cancellation in doubt finds a job that is cancelled already.
+        assert ends.pop("job-003", 1) == 1
+        assert ends == dict.fromkeys(("job-000", "job-001", "job-002"), 1), skip

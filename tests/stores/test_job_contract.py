@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from webdata_nb.service.errors import (
     MissingRows,
     NoSuchJob,
 )
+from webdata_nb.service.observability.logs import EVENTS
 from webdata_nb.service.store.records import (
     Checkpoint,
     CommitBatch,
@@ -424,6 +426,50 @@ class TestJobContract:
             await store.finish(lease, JobStatus.FAILED, error="no", now=NOW + 4)
         assert await store.claim("w2", lease_s=1, now=NOW + 99) == []
         assert await store.active_jobs() == 0
+
+    async def test_end_of_an_attempt_can_be_repeated(self, store: Store) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        _, old = await claimed(store, now=NOW)
+        _, lease = await claimed(store, now=NOW + 99)
+        last = CommitBatch(entries=(entry(0, position=0),))
+        for _ in range(2):
+            snapshot = await store.finish(
+                lease, JobStatus.COMPLETED, error=None, batch=last, now=NOW + 100
+            )
+            assert snapshot.job == await store.job(ALICE, job.id)
+        with pytest.raises(LeaseLost):
+            await store.finish(old, JobStatus.COMPLETED, error=None, now=NOW + 101)
+
+    async def test_each_end_is_logged_once_it_is_committed(
+        self, store: Store, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO, logger=EVENTS)
+        await accounts(store)
+        completed, pending, running, left = [await accepted(store, now=NOW + n) for n in range(4)]
+        _, first = await claimed(store)
+        await store.finish(first, JobStatus.COMPLETED, error=None, now=NOW + 3)
+        cancels = [store.cancel(ALICE, pending.id, now=NOW + 4) for _ in range(2)]
+        await asyncio.gather(*cancels)
+        _, second = await claimed(store)
+        await store.cancel(ALICE, running.id, now=NOW + 5)
+        with pytest.raises(LeaseLost):
+            await store.finish(second, JobStatus.FAILED, error="late", now=NOW + 6)
+        _, third = await claimed(store)
+        # Its caller is cancelled, as at the end of a process.
+        ending = asyncio.create_task(store.finish(third, JobStatus.FAILED, error="no", now=NOW + 7))
+        await asyncio.sleep(0)
+        ending.cancel()
+        async with asyncio.timeout(30):
+            while len(caplog.records) < 4:  # noqa: ASYNC110 - nothing tells that it is committed
+                await asyncio.sleep(0.01)
+        fields = [vars(record)["fields"] for record in caplog.records]
+        assert [(each["event"], each["job"], each["status"]) for each in fields] == [
+            ("job_ended", completed.id, "completed"),
+            ("job_ended", pending.id, "cancelled"),
+            ("job_ended", running.id, "cancelled"),
+            ("job_ended", left.id, "failed"),
+        ]
 
     async def test_finish_returns_rows_only_if_the_batch_has_all(self, store: Store) -> None:
         await accounts(store)

@@ -206,10 +206,13 @@ class StoreHistories(RuleBasedStateMachine):
     @rule(data=st.data())
     def write_too_late(self, data: st.DataObject) -> None:
         lease = data.draw(st.sampled_from(self.lost()))
+        # The same end again changes nothing.
+        completed = self.jobs[lease.job_id].state is JobStatus.COMPLETED
+        end = JobStatus.FAILED if completed else JobStatus.COMPLETED
         for write in (
             self.store.commit(lease, CommitBatch(entries=(entry(900, position=900),))),
             self.store.renew(lease, lease_s=LEASE_S, now=self.now),
-            self.store.finish(lease, JobStatus.COMPLETED, error=None, now=self.now),
+            self.store.finish(lease, end, error=None, now=self.now),
         ):
             assert isinstance(self.refusal_of(write), LeaseLost)
 

@@ -67,7 +67,6 @@ from webdata_nb.service.store.records import (
 )
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.work.engines import crawl_request, search_request
-from webdata_nb.service.work.runner import log_end
 
 
 def account_of(request: Request) -> str:
@@ -222,10 +221,7 @@ async def cancel_job(
 
     Cancelling a completed or failed job is a 400.
     """
-    now = state.store.now()
-    job = await state.store.cancel(account_id, job_id, now=now)
-    if job.finished_at == now:  # not cancelled before
-        log_end(job)
+    job = await state.store.cancel(account_id, job_id, now=state.store.now())
     state.webhooks.wake()
     await state.runner.cancel(job.id)
     if job.kind == "crawl":

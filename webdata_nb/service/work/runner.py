@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from webdata_nb import __version__
 from webdata_nb.contract.outcomes import JobStatus
@@ -48,7 +48,7 @@ from webdata_nb.service.store.records import (
     Replica,
     ReplicaKind,
 )
-from webdata_nb.service.store.sql.jobs import JobQueue
+from webdata_nb.service.store.sql.jobs import JobQueue, event_fields
 from webdata_nb.service.store.sql.store import ReplicaStore
 
 log = logging.getLogger(__name__)
@@ -268,25 +268,9 @@ def log_start(job: JobRecord, *, now: float) -> None:
     """Log that a worker began an attempt at a job."""
     event(
         "job_started",
-        **_job_fields(job),
+        **event_fields(job),
         attempt=job.attempt,
         waited_s=max(0.0, now - job.created_at),
-    )
-
-
-def log_end(job: JobRecord) -> None:
-    """Log how a job ended, its rows and its credits."""
-    level = logging.WARNING if job.state is JobStatus.FAILED else logging.INFO
-    event(
-        "job_ended",
-        level,
-        **_job_fields(job),
-        status=job.state.value,
-        rows=job.published,
-        credits=job.credits,
-        seconds=job.elapsed(job.finished_at or job.created_at),
-        attempt=job.attempt,
-        reason=reason(job.error),
     )
 
 
@@ -297,16 +281,12 @@ def log_stall(
     event(
         "job_stalled",
         logging.WARNING,
-        **_job_fields(job),
+        **event_fields(job),
         attempt=job.attempt,
         operation=reason(operation),
         waited_s=waited_s,
         action=action,
     )
-
-
-def _job_fields(job: JobRecord) -> dict[str, Any]:
-    return {"job": job.id, "account": job.account_id, "key": job.key_id, "kind": job.kind}
 
 
 class Runner:
@@ -495,6 +475,7 @@ class Runner:
                 return
 
     def _begin(self, job: JobRecord, lease: Lease) -> None:
+        log_start(job, now=self._clock())  # not in the task: it may be cancelled before it begins
         context = JobContext(job, lease, self._queue, self._events, self._retry, clock=self._clock)
         if job.attempts_since_progress > SUSPECT_ATTEMPTS:  # after its progress the next may run
             context = replace(context, after_commit=self.wake)
@@ -513,12 +494,10 @@ class Runner:
 
     async def _run(self, context: JobContext) -> None:
         JOB_ID.set(context.job.id)
-        log_start(context.job, now=self._clock())
         try:
             with on_behalf_of(context.job.account_id):
                 snapshot = await run_job(context, self._engine, clock=self._clock)
             if snapshot is not None:
-                log_end(snapshot.job)
                 self._on_end(snapshot)
         except Exception:
             log.exception("job %s was left as it is; it is taken up again", context.job.id)

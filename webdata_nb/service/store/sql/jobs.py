@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -14,6 +15,7 @@ from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import IdempotencyConflict, InvalidJobState, LeaseLost, NoSuchJob
+from webdata_nb.service.observability.logs import event, reason
 from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.store.page_contents import (
     LARGE_BYTES,
@@ -60,6 +62,7 @@ from webdata_nb.service.store.sql.connection import (
     SqlDatabase,
     SqlRow,
     Transaction,
+    wait_applied,
 )
 from webdata_nb.service.store.sql.contents import ContentReader, SegmentSource, entry_of_row
 from webdata_nb.service.store.sql.job_rows import (
@@ -205,6 +208,8 @@ class JobQueue:
     ) -> JobSnapshot:
         """Write a last batch and end the job in one transaction; raises `LeaseLost`.
 
+        Repeating it after a commit with an unknown result changes nothing.
+
         Returns
         -------
         JobSnapshot
@@ -213,7 +218,28 @@ class JobQueue:
         batches = () if batch == EMPTY_BATCH else (batch,)
         commit = BatchCommit(lease, batches, self.cipher, self.database.now())
         job_finish = JobFinish(lease, state, error, commit, self.cipher, now)
-        return await self.database.change(job_finish, lane=Lane(lease.job_id))
+
+        async def end() -> JobSnapshot:
+            try:
+                return await self.database.change(job_finish, lane=Lane(lease.job_id))
+            except LeaseLost:
+                if (ended := await self._ended_attempt(lease, state)) is None:
+                    raise
+                return ended
+
+        return await _logged(end(), lambda snapshot: snapshot.job)
+
+    async def _ended_attempt(self, lease: Lease, state: JobStatus) -> JobSnapshot | None:
+        """Return the job if the holder of the lease ended it like this; nobody else can have."""
+
+        def query(transaction: Transaction) -> JobSnapshot | None:
+            row = transaction.row("job_by_id", id=lease.job_id)
+            job = None if row is None else job_of_row(row, self.cipher)
+            if job is None or (job.attempt, job.state) != (lease.attempt, state):
+                return None
+            return JobSnapshot(job, (), read_receipt(transaction, job.id, 0))
+
+        return await self.database.query(query)
 
     async def pass_checkpoint(self, lease: Lease, checkpoint: Checkpoint, *, now: float) -> bool:
         """Pass a checkpoint of a long crawl in one transaction.
@@ -343,6 +369,47 @@ class JobQueue:
         """Return whether a job's rows are expired or deleted."""
         rows = await self.database.read("job_by_id", id=job_id)
         return not rows or rows[0]["expired_at"] is not None
+
+
+T = TypeVar("T")
+
+
+async def _logged(change: Coroutine[Any, Any, T], job_of: Callable[[T], JobRecord | None]) -> T:
+    """Return the value of a change, and log the end of the job that it ended.
+
+    Every end of a job is written here, by whichever process. It is logged once it is committed,
+    also if the caller was cancelled meanwhile.
+    """
+    ending = asyncio.ensure_future(change)
+
+    def log_end(done: asyncio.Future[T]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            return
+        if (job := job_of(done.result())) is not None:
+            _log_end(job)
+
+    ending.add_done_callback(log_end)
+    return await wait_applied(ending)
+
+
+def _log_end(job: JobRecord) -> None:
+    """Log how a job ended, its rows and its credits."""
+    event(
+        "job_ended",
+        logging.WARNING if job.state is JobStatus.FAILED else logging.INFO,
+        **event_fields(job),
+        status=job.state.value,
+        rows=job.published,
+        credits=job.credits,
+        seconds=job.elapsed(job.finished_at or job.created_at),
+        attempt=job.attempt,
+        reason=reason(job.error),
+    )
+
+
+def event_fields(job: JobRecord) -> dict[str, Any]:
+    """Return the fields with which an event names its job."""
+    return {"job": job.id, "account": job.account_id, "key": job.key_id, "kind": job.kind}
 
 
 def _journal_or_none(page: JournalEntry) -> bytes | None:
@@ -552,13 +619,14 @@ class JobStore:
     async def cancel(self, account_id: str, job_id: str, *, now: float) -> JobRecord:
         """Cancel a job that is pending or running; raises `NoSuchJob`, `InvalidJobState`."""
 
-        def change(transaction: Transaction) -> None:
+        def change(transaction: Transaction) -> JobRecord | None:
             row = transaction.row("cancel", id=job_id, account_id=account_id, now=now)
-            if row is not None:
-                settlement = transaction.rows_of_each(settlement_statements(job_id))
-                settle_end(transaction, row, settlement, self.cipher, now)
+            if row is None:
+                return None
+            settlement = transaction.rows_of_each(settlement_statements(job_id))
+            return settle_end(transaction, row, settlement, self.cipher, now)
 
-        await self.database.change(change, lane=Lane(job_id))
+        await _logged(self.database.change(change, lane=Lane(job_id)), lambda ended: ended)
         job = await self.job(account_id, job_id)
         if job.state is not JobStatus.CANCELLED:
             raise InvalidJobState(
