@@ -1,100 +1,33 @@
-"""What the operator of a service asks: who used what, what failed and why, how full it is.
+"""Reads what the operator of a service asks: who used what, what failed and why, how full it is.
 
-A `View` is one question with its statement, columns and filters. The command line, the API and the
-page of the operator show the same views; one is added here, and in `operator.sql`.
+Each view of `contract.operator_views` has a function here that reads it, with the statements of
+`operator.sql`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import orjson
 
+from webdata_nb.contract.operator_views import GROUPS, VIEWS, Column, Query, View
 from webdata_nb.service.errors import NoSuchAccount, NoSuchJob
 from webdata_nb.service.observability.logs import reason
 from webdata_nb.service.store.records import LIVE_S, StoreReport
 from webdata_nb.service.store.sql.accounts import utc_day
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 
-ColumnKind = Literal["text", "count", "bytes", "seconds", "time"]
-Filter = Literal["account", "state", "kind", "since", "by", "limit"]
-GROUPS: Final = ("account", "key", "operation", "day")
-STATES: Final = ("pending", "running", "completed", "failed", "cancelled")
-KINDS: Final = ("search", "crawl")
-MAX_ROWS: Final = 10_000
 # How many jobs the views read that sum up jobs in Python.
 _MOST_JOBS: Final = 50_000
-_DAY_S: Final = 86_400.0
-_UNITS: Final = {"m": 60.0, "h": 3600.0, "d": _DAY_S}
-_PERIOD: Final = re.compile(r"(\d{1,5})([mhd])")
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
-_MAX_PERIOD_S: Final = 100 * 366 * _DAY_S
 _NUMBER: Final = re.compile(r"\d+")
 # Days that no transaction can add to any more.
-_CLOSED_AFTER_S: Final = 2 * _DAY_S
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """The filters of a view; `since` is a time, and `by` what its sums are of."""
-
-    account: str | None = None
-    state: str | None = None
-    kind: str | None = None
-    since: float = 0.0
-    by: tuple[str, ...] = ("account", "operation")
-    limit: int = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a view; times are Unix seconds."""
-
-    name: str
-    kind: ColumnKind = "text"
-
-
+_CLOSED_AFTER_S: Final = 2 * 86_400.0
 Rows = list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """One question of an operator, and how to read the answer.
-
-    `period` is the default of the filter `since`.
-    """
-
-    name: str
-    title: str
-    question: str
-    columns: tuple[Column, ...]
-    read: Callable[[Transaction, Mapping[str, Any], Query], Rows] = field(repr=False)
-    filters: tuple[Filter, ...] = ()
-    period: str = "30d"
-
-    def query(self, given: Mapping[str, str | None], now: float) -> Query:
-        """Return the filters of a request; raises `ValueError` for wrong ones."""
-        values = {name: text for name, text in given.items() if text is not None}
-        if unknown := values.keys() - set(self.filters):
-            allowed = ", ".join(self.filters) or "none"
-            raise ValueError(f"{self.name} has no filter {min(unknown)!r}; allowed: {allowed}")
-        options: dict[str, Any] = {}
-        if "since" in self.filters:
-            options["since"] = parse_since(values.pop("since", self.period), now)
-        if (by := values.pop("by", None)) is not None:
-            options["by"] = _choices("by", by, GROUPS)
-        if (limit := values.pop("limit", None)) is not None:
-            options["limit"] = _limit(limit)
-        choices: Mapping[str, Sequence[str]] = {"state": STATES, "kind": KINDS}
-        for name in choices.keys() & values.keys():
-            [options[name]] = _choices(name, values[name], choices[name], most=1)
-        return Query(account=values.get("account"), **options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,43 +44,6 @@ class Answer:
         if not self.rows:
             return self.view.columns
         return tuple(column for column in self.view.columns if column.name in self.rows[0])
-
-
-def parse_since(text: str, now: float) -> float:
-    """Return the time of a period before now, such as 30m, 24h or 7d, or of a date in UTC.
-
-    Raises
-    ------
-    ValueError
-        It is neither.
-    """
-    if (period := _PERIOD.fullmatch(text)) is not None:
-        seconds = int(period[1]) * _UNITS[period[2]]
-        return max(0.0, now - min(seconds, _MAX_PERIOD_S))
-    if _DATE.fullmatch(text):
-        try:
-            return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-        except ValueError:
-            pass
-    raise ValueError(
-        f"since takes a period such as 30m, 24h or 7d, or a date such as 2026-01-31, not {text!r}"
-    )
-
-
-def _choices(
-    name: str, text: str, allowed: Sequence[str], *, most: int | None = None
-) -> tuple[str, ...]:
-    values = tuple(dict.fromkeys(each.strip() for each in text.split(",")))
-    if not set(values) <= set(allowed) or (most is not None and len(values) > most):
-        count = "one" if most == 1 else "some"
-        raise ValueError(f"{name} takes {count} of {', '.join(allowed)}, not {text!r}")
-    return values
-
-
-def _limit(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_ROWS):
-        raise ValueError(f"limit takes a whole number from 1 to {MAX_ROWS}, not {text!r}")
-    return int(text)
 
 
 class OperatorStore:
@@ -234,7 +130,7 @@ def _answer(transaction: Transaction, view: View, query: Query, now: float) -> R
         "most": _MOST_JOBS,
         "now": now,
     }
-    return view.read(transaction, values, query)
+    return _READERS[view.name](transaction, values, query)
 
 
 # The views
@@ -499,106 +395,15 @@ def _sizes(transaction: Transaction, values: Mapping[str, Any], _query: Query) -
     return [whole, *([] if database["free"] is None else [free]), *rows]
 
 
-def _columns(text: str) -> tuple[Column, ...]:
-    """Return columns written as names, each with its kind after a colon unless it is text."""
-    parts = (each.partition(":") for each in text.split())
-    kinds: Mapping[str, ColumnKind] = {
-        "": "text", "n": "count", "b": "bytes", "s": "seconds", "t": "time"
-    }  # fmt: skip
-    return tuple(Column(name, kinds[kind]) for name, _, kind in parts)
-
-
-VIEWS: Final[Mapping[str, View]] = {
-    view.name: view
-    for view in (
-        View(
-            "jobs",
-            "Jobs",
-            "Which jobs of any account run, wait or have ended, and why did one fail?",
-            _columns(
-                "job account key kind state subject replica created:t waited:s ran:s attempt:n "
-                "rows:n credits:n reason"
-            ),
-            _jobs,
-            ("account", "state", "kind", "since", "limit"),
-        ),
-        View(
-            "failures",
-            "Failed jobs",
-            "Why do jobs fail, and how many?",
-            _columns("reason kind jobs:n accounts:n last:t example"),
-            _failures,
-            ("account", "since", "limit"),
-            period="7d",
-        ),
-        View(
-            "outcomes",
-            "URLs",
-            "What became of the URLs of ended jobs?",
-            _columns("account kind outcome urls:n last:t"),
-            _outcomes,
-            ("account", "since", "limit"),
-            period="7d",
-        ),
-        View(
-            "usage",
-            "Usage",
-            "Who used what?",
-            _columns("account key operation day jobs:n failed:n rows:n bytes:b units:n credits:n"),
-            _usage,
-            ("account", "since", "by", "limit"),
-        ),
-        View(
-            "refusals",
-            "Refused requests",
-            "Whose requests are refused, for example with 429, and why?",
-            _columns("account key status reason requests:n last:t"),
-            _refusals,
-            ("account", "since", "limit"),
-            period="7d",
-        ),
-        View(
-            "sites",
-            "Sites",
-            "Which sites are slow, or fail?",
-            _columns("site crawls:n running:n pages:n failed:n ran:s per_page:s"),
-            _sites,
-            ("account", "since", "limit"),
-            period="7d",
-        ),
-        View(
-            "providers",
-            "Search providers",
-            "Do the search providers answer?",
-            _columns("provider attempts:n failed:n failures last_answer:t last_failure:t paused:s"),
-            _providers,
-            ("account", "since"),
-            period="1d",
-        ),
-        View(
-            "webhooks",
-            "Webhooks",
-            "Which endpoints do not take their webhooks?",
-            _columns(
-                "account endpoint pending:n failed:n delivered:n attempts:n oldest_pending:t error"
-            ),
-            _webhooks,
-            ("account", "since", "limit"),
-        ),
-        View(
-            "replicas",
-            "Processes",
-            "Which processes serve the database, in which release, and are they alive?",
-            _columns("replica kind version state running:n slots:n up:s heartbeat:s"),
-            _replicas,
-        ),
-        View(
-            "size",
-            "Size",
-            "How full is the database, and whose data is it?",
-            _columns("account kind count:n bytes:b"),
-            _sizes,
-            ("account",),
-        ),
-    )
+_READERS: Final[Mapping[str, Callable[[Transaction, Mapping[str, Any], Query], Rows]]] = {
+    "jobs": _jobs,
+    "failures": _failures,
+    "outcomes": _outcomes,
+    "usage": _usage,
+    "refusals": _refusals,
+    "sites": _sites,
+    "providers": _providers,
+    "webhooks": _webhooks,
+    "replicas": _replicas,
+    "size": _sizes,
 }
