@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -178,3 +181,57 @@ def test_wrong_secret_key_prevents_start(tmp_path: Path) -> None:
     )
     assert result.returncode == 1
     assert "webdata secrets new-key" in result.stderr
+
+
+def wait_until_ended(team: TeamService, key: str, job_id: str) -> None:
+    headers = {"Authorization": f"Bearer {key}"}
+    url = f"{team.url}/v1/crawl/{job_id}/events"
+    httpx.get(url, headers=headers, trust_env=False, timeout=TIMEOUT_S).raise_for_status()
+
+
+def table(result: Completed) -> list[dict[str, str]]:
+    """Return the rows of a command with `--format csv`."""
+    assert result.returncode == 0, result.stderr
+    return list(csv.DictReader(io.StringIO(result.stdout)))
+
+
+@pytest.mark.slow
+def test_operator_sees_usage_failures_jobs_and_sizes(team: TeamService) -> None:
+    key_id, key = team.new_key("keys", "create", "--name", "dora")
+    headers = {"Authorization": f"Bearer {key}"}
+    with httpx.Client(
+        base_url=team.url, headers=headers, trust_env=False, timeout=TIMEOUT_S
+    ) as http:
+        jobs = []
+        for number in range(3):
+            body = {"url": f"http://site{number}.invalid/path?word=hidden"}
+            jobs.append(http.post("/v1/crawl", json=body).raise_for_status().json()["job_id"])
+            wait_until_ended(team, key, jobs[-1])
+    listed = table(team.run("store", "jobs", "--account", "dora", "--format", "csv"))
+    assert [row["job"] for row in listed] == jobs[::-1]
+    assert {(row["account"], row["key"], row["state"]) for row in listed} == {
+        ("dora", key_id, "failed")
+    }
+    [usage] = table(team.run("accounts", "usage", "dora", "--by", "key,day", "--format", "csv"))
+    assert (usage["key"], usage["jobs"], usage["failed"], usage["credits"]) == (
+        key_id, "3", "3", "0",
+    )  # fmt: skip
+    shown = team.run("jobs", "show", jobs[0])
+    assert "failed" in shown.stdout
+    assert ".invalid" in shown.stdout
+    [group] = table(team.run("store", "failures", "--account", "dora", "--format", "csv"))
+    assert group["jobs"] == "3"
+    assert "hidden" not in group["reason"]
+    for view in ("outcomes", "refusals", "sites", "providers", "webhooks", "replicas", "size"):
+        assert team.run("store", view).returncode == 0
+    [process] = table(team.run("store", "replicas", "--format", "csv"))
+    assert (process["kind"], process["state"]) == ("serve", "live")
+    sizes = json.loads(team.run("store", "size", "--format", "json").stdout)
+    assert any(row["account"] == "dora" and row["kind"] == "job records" for row in sizes)
+    wrong = team.run("store", "jobs", "--state", "dead")
+    assert wrong.returncode == 2
+    assert "state takes one of pending" in wrong.stderr
+    unknown = team.run("jobs", "show", "nothing")
+    assert (unknown.returncode, "no such job" in unknown.stderr) == (1, True)
+    again = team.run("jobs", "cancel", jobs[0])
+    assert (again.returncode, "the job is failed" in again.stderr) == (1, True)

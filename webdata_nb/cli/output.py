@@ -55,8 +55,12 @@ def print_frame(
         case "markdown":
             print(markdown_table(_text_columns(frame, columns)))
         case "table":
-            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-            print(plain_table(_text_columns(frame, columns), width))
+            print(plain_table(_text_columns(frame, columns), shown_width()))
+
+
+def shown_width() -> int | None:
+    """Return the width of the terminal; None if standard output is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,7 +24,16 @@ from webdata_nb.cli.commands import (
     report,
     resolve_settings,
 )
-from webdata_nb.cli.output import utc_time
+from webdata_nb.cli.output import (
+    OutputFormat,
+    TextColumn,
+    add_format_flag,
+    markdown_table,
+    plain_table,
+    shown_width,
+    utc_time,
+)
+from webdata_nb.contract.operator_views import GROUPS, KINDS, STATES, VIEWS, ColumnKind, View
 from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.service.settings import Command, Option, options_of
 
@@ -34,6 +44,7 @@ if TYPE_CHECKING:
     from webdata_nb.service.store.backends import CheckResult
     from webdata_nb.service.store.records import AccountUsage
     from webdata_nb.service.store.sql.accounts import AccountStore
+    from webdata_nb.service.store.sql.operator import Answer
 
 # What argparse needs to know of an option, by the type of its value.
 _ARGUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -61,7 +72,7 @@ def add_commands(commands: Commands) -> None:
     _add_accounts(add_group(commands, "accounts", "Manage the accounts of a team's service."))
     _add_keys(add_group(commands, "keys", "Manage the API keys of a team's accounts."))
     _add_secrets(add_group(commands, "secrets", "Manage the keys that encrypt jobs' secrets."))
-    _add_store(add_group(commands, "store", "Check or back up the database of a service."))
+    _add_store(add_group(commands, "store", "Look at, check or back up the database of a service."))
     text = "Manage the keys that sign a service's requests to web sites."
     _add_signing_keys(add_group(commands, "signing-keys", text))
 
@@ -172,6 +183,8 @@ def _add_accounts(group: Commands) -> None:
     text = "Show an account's terms, credits and keys."
     show = add_accounts_command(group, "show", _show_account, text)
     show.add_argument("name", metavar="NAME")
+    usage = _add_view(group, VIEWS["usage"])
+    usage.add_argument("account", nargs="?", metavar="NAME", help="only of this account")
     text = "Change the plan of an account, with immediate effect."
     change = add_accounts_command(group, "set", _set_terms, text)
     change.add_argument("name", metavar="NAME")
@@ -480,6 +493,9 @@ def _add_store(group: Commands) -> None:
         metavar="URL",
         help="the service's folder for files, whose stored pages are read (default: WEBDATA_BLOBS)",
     )
+    for view in VIEWS.values():
+        if view.name != "usage":
+            _add_view(group, view)
     text = "Copy the database to a new file; the service may run meanwhile."
     backup = add_store_command(group, "backup", _back_up_store, text)
     backup.add_argument("file", type=Path, metavar="FILE", help="a file that does not exist yet")
@@ -524,6 +540,184 @@ def _back_up_store(place: StorePlace, args: argparse.Namespace) -> None:
     report(f"wrote {args.file}, {size} bytes")
     if (key_file := directory / KEY_FILE).exists():
         report(f"its encrypted values open with the key in {key_file}; store that file elsewhere")
+
+
+# Views of the operator
+
+_FILTER_HELP: Final = {
+    "account": "only of this account, by its name or id",
+    "state": f"only jobs in this state: {', '.join(STATES)}",
+    "kind": f"only jobs of this kind: {', '.join(KINDS)}",
+    "since": "since a period before now, such as 30m, 24h or 7d, or a date in UTC (default {})",
+    "by": f"sums by these, joined by commas: {', '.join(GROUPS)} (default account,operation)",
+    "limit": "at most N rows (default 100)",
+}
+_METAVARS: Final = {"account": "NAME", "since": "TIME", "by": "GROUPS", "limit": "N"}
+
+
+def _add_view(group: Commands, view: View) -> argparse.ArgumentParser:
+    """Add the command that shows a view of the operator."""
+    run = functools.partial(_show_view, view)
+    parser = add_store_command(group, view.command.rpartition(" ")[2], run, view.question)
+    for name in view.filters:
+        if (view.name, name) != ("usage", "account"):
+            text = _FILTER_HELP[name].format(view.period)
+            parser.add_argument(f"--{name}", metavar=_METAVARS.get(name, name.upper()), help=text)
+    add_format_flag(parser)
+    return parser
+
+
+def _show_view(view: View, place: StorePlace, args: argparse.Namespace) -> None:
+    import asyncio
+
+    given: dict[str, str | None] = {name: getattr(args, name) for name in view.filters}
+    query = view.query(given, time.time())
+    answer = asyncio.run(_answer(view, place, query))
+    _print_answer(answer, args.output_format)
+
+
+async def _answer(view: View, place: StorePlace, query: Any) -> Answer:
+    from webdata_nb.service.store.backends import open_operator
+
+    async with open_operator(place.directory, place.url) as operator:
+        return await operator.answer(view.name, query)
+
+
+def _print_answer(answer: Answer, output_format: OutputFormat) -> None:
+    import csv
+    import sys
+
+    names = [column.name for column in answer.columns]
+    if output_format == "json":
+        print(json.dumps(answer.rows, indent=2))
+        return
+    if output_format == "csv":
+        writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(answer.rows)
+        return
+    columns = [
+        TextColumn(
+            column.name,
+            [cell_text(column.kind, row[column.name]) for row in answer.rows],
+            is_number=column.kind not in {"text", "time"},
+        )
+        for column in answer.columns
+        if answer.rows
+    ]
+    if output_format == "markdown":
+        print(markdown_table(columns))
+    else:
+        print(plain_table(columns, shown_width()))
+
+
+def cell_text(kind: ColumnKind, value: Any) -> str:
+    """Return a value of a view as a person reads it; empty without one."""
+    from webdata_nb.toolkit.terminal_text import printable_line
+
+    match kind:
+        case _ if value is None:
+            return ""
+        case "count":
+            return f"{value:,}"
+        case "bytes":
+            return byte_text(value)
+        case "seconds":
+            return duration_text(value)
+        case "time":
+            return utc_time(value)
+        case _:
+            return printable_line(value)
+
+
+def byte_text(count: float) -> str:
+    """Return a number of bytes with three digits and a decimal unit.
+
+    Examples
+    --------
+    >>> byte_text(999), byte_text(1234), byte_text(5_678_900_000)
+    ('999 B', '1.23 kB', '5.68 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 999.5:  # noqa: PLR2004 - what is rounded to four digits has the next unit
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} TB" if count < 999.5 else f"{count:,.0f} TB"  # noqa: PLR2004
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration in one or two units.
+
+    Examples
+    --------
+    >>> duration_text(0.25), duration_text(75), duration_text(90_000)
+    ('0.25 s', '1 m 15 s', '1 d 1 h')
+    """
+    if seconds < 60:  # noqa: PLR2004 - a minute
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004
+    whole = int(seconds)
+    for (unit, size), (smaller, part) in itertools.pairwise(
+        (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
+    ):
+        if whole >= size:
+            rest = whole % size // part
+            return f"{whole // size} {unit} {rest} {smaller}" if rest else f"{whole // size} {unit}"
+    return f"{whole} s"
+
+
+def add_job_actions(jobs: argparse.ArgumentParser) -> None:
+    """Add the actions of an operator to `webdata jobs`."""
+    group = jobs.add_subparsers(metavar="ACTION")
+    text = "Show a job of any account of a team's service on this machine, and why it failed."
+    add_store_command(group, "show", _show_job, text).add_argument("job", metavar="JOB_ID")
+    text = "Cancel a job of any account of a team's service on this machine."
+    add_store_command(group, "cancel", _cancel_job, text).add_argument("job", metavar="JOB_ID")
+
+
+def _show_job(place: StorePlace, args: argparse.Namespace) -> None:
+    import asyncio
+
+    job = asyncio.run(_read_job(place, args.job))
+    kinds = {column.name: column.kind for column in VIEWS["jobs"].columns}
+    kinds |= {"lease_left": "seconds", "rows_expired": "time"}
+    lists = {"urls", "providers", "deliveries"}
+    facts = [
+        (name, cell_text(kinds.get(name, "text"), value))
+        for name, value in job.items()
+        if name not in lists and value not in {None, ""}
+    ]
+    _print_columns(("", ""), facts)
+    if job["urls"]:
+        _print_columns(("outcome", "urls"), job["urls"].items())
+    for name in ("providers", "deliveries"):
+        if rows := job[name]:
+            cells = (["" if cell is None else cell for cell in row.values()] for row in rows)
+            _print_columns(tuple(rows[0]), cells)
+
+
+async def _read_job(place: StorePlace, job_id: str) -> dict[str, Any]:
+    from webdata_nb.service.store.backends import open_operator
+
+    async with open_operator(place.directory, place.url) as operator:
+        return await operator.job(job_id)
+
+
+def _cancel_job(place: StorePlace, args: argparse.Namespace) -> None:
+    import asyncio
+
+    published, cost = asyncio.run(_cancel(place, args.job))
+    report(f"cancelled {args.job}; it keeps {published} rows and cost {cost} credits")
+
+
+async def _cancel(place: StorePlace, job_id: str) -> tuple[int, int]:
+    from webdata_nb.service.settings import secret_cipher_for, secret_keys
+    from webdata_nb.service.store.backends import open_store
+
+    cipher = secret_cipher_for(place.directory, secret_keys())
+    async with open_store(place.directory, cipher, place.url) as store:
+        account_id = await store.operator.owner(job_id)
+        job = await store.cancel(account_id, job_id, now=store.now())
+        return job.published, job.credits or 0
 
 
 RunOnFile = Callable[["SigningKeyFile", argparse.Namespace], None]

@@ -20,6 +20,7 @@ from webdata_nb.cli.commands import (
     set_base_url,
 )
 from webdata_nb.cli.output import add_format_flag, print_frame
+from webdata_nb.cli.service import add_job_actions
 from webdata_nb.toolkit.requests.flags import add_flags, passed_options, word_list
 from webdata_nb.toolkit.requests.options import (
     AsOfDict,
@@ -162,6 +163,7 @@ def _add_jobs(commands: Commands) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="at most N jobs")
     add_format_flag(parser)
     add_base_url_flag(parser)
+    add_job_actions(parser)
 
 
 def _run_jobs(args: argparse.Namespace) -> None:

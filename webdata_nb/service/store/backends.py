@@ -20,6 +20,7 @@ from webdata_nb.service.store.sql.contents import (
     SegmentSource,
     segments_with_contents,
 )
+from webdata_nb.service.store.sql.operator import OperatorStore
 from webdata_nb.service.store.sql.store import CheckResult, Store, find_contradictions
 from webdata_nb.service.store.sql.text_index import TextIndex
 from webdata_nb.service.store.sqlite.database import (
@@ -38,6 +39,7 @@ __all__ = [
     "back_up_store",
     "check_store",
     "open_accounts",
+    "open_operator",
     "open_pacing",
     "open_store",
     "open_text_index",
@@ -117,9 +119,25 @@ async def open_accounts(data_dir: Path, url: str | None = None) -> AsyncIterator
     MissingDriver
         As `open_store`.
     """
-    database = SqliteDatabase(data_dir / DATABASE_FILE) if url is None else _postgres_database(url)
-    async with database:
+    async with _open_database(data_dir, url) as database:
         yield AccountStore(database)
+
+
+@asynccontextmanager
+async def open_operator(data_dir: Path, url: str | None = None) -> AsyncIterator[OperatorStore]:
+    """Open what an operator sees of a store, without the keys of jobs' secrets.
+
+    Raises
+    ------
+    MissingDriver
+        As `open_store`.
+    """
+    async with _open_database(data_dir, url) as database:
+        yield OperatorStore(database)
+
+
+def _open_database(data_dir: Path, url: str | None) -> SqlDatabase:
+    return SqliteDatabase(data_dir / DATABASE_FILE) if url is None else _postgres_database(url)
 
 
 def open_text_index(data_dir: Path, store: Store) -> TextIndex:
