@@ -103,7 +103,7 @@ def test_account_shows_credits(team: TeamService) -> None:
         if line.startswith("carol")
     ]
     assert re.split(r"\s{2,}", line) == [
-        "carol", "unlimited", "no limit", "no limit", "7", "0", "0", "0", "64",
+        "carol", "unlimited", "no limit", "no limit", "7", "0", "0", "0", "64", "active",
     ]  # fmt: skip
 
 

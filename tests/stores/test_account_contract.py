@@ -6,10 +6,17 @@ import asyncio
 
 import pytest
 
-from tests.stores.jobs import NOW, account_of, claimed, entry, new_job
+from tests.stores.jobs import ALICE, BOB, NOW, account_of, claimed, entry, new_job
+from tests.stores.jobs import accounts as accounts_of_both
 from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.credits.ledger import Charge, Terms
-from webdata_nb.service.errors import ConcurrencyReached, CreditsUsedUp, NoSuchAccount
+from webdata_nb.service.errors import (
+    AccountSuspended,
+    ConcurrencyReached,
+    CreditsUsedUp,
+    LeaseLost,
+    NoSuchAccount,
+)
 from webdata_nb.service.store.records import CommitBatch
 from webdata_nb.service.store.sql.accounts import AccountStore
 from webdata_nb.service.store.sql.store import Store
@@ -228,3 +235,81 @@ class TestAccountContract:
             for job, _ in started:
                 await store.cancel("a", job.id, now=NOW)
         await sums_up(accounts)
+
+
+class TestSuspension:
+    """Of a suspended account no key is accepted, no job runs and no webhook is sent."""
+
+    async def test_jobs_wait_and_continue(self, store: Store) -> None:
+        await accounts_of_both(store)
+        await store.accept(new_job(ALICE), now=NOW)
+        job, lease = await claimed(store)
+        await store.commit(lease, CommitBatch(entries=(entry(0),), published=((0, 0),)))
+        await store.accept(new_job(ALICE), now=NOW + 1)
+        await store.accept(new_job(BOB), now=NOW + 2)
+        for _ in range(2):
+            assert (await store.accounts.suspend("Alice", now=NOW)).state == "suspended"
+        assert (await store.job(ALICE, job.id)).state is JobStatus.PENDING
+        with pytest.raises(LeaseLost):
+            await store.commit(lease, CommitBatch(entries=(entry(1),), published=((1, 1),)))
+        with pytest.raises(LeaseLost):
+            await store.renew(lease, lease_s=10, now=NOW)
+        with pytest.raises(AccountSuspended):
+            await store.accept(new_job(ALICE), now=NOW)
+        with pytest.raises(AccountSuspended):
+            await store.accounts.open_call(ALICE, "call", PAGES_5, until=NOW + 9, now=NOW)
+        assert await store.active_jobs() == 1
+        found = await store.claim("w2", max_jobs=9, lease_s=10, now=NOW + 99)
+        assert [each.account_id for each, _ in found] == [BOB]
+        await store.accounts.resume("Alice", now=NOW)
+        found = await store.claim(
+            "w2", max_jobs=9, lease_s=10, now=NOW + 99, held_jobs=[found[0][0].id]
+        )
+        assert [each.account_id for each, _ in found] == [ALICE, ALICE]
+        continued, lease = found[0]
+        assert (continued.id, continued.published) == (job.id, 1)
+        await store.commit(lease, CommitBatch(entries=(entry(1),), published=((1, 1),)))
+        await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW)
+        assert (await store.job(ALICE, job.id)).published == 2
+
+    async def test_keys_are_refused(self, store: Store) -> None:
+        await accounts_of_both(store)
+        for account in (ALICE, BOB):
+            await store.accounts.add_key(f"k-{account}", account, "pc", account, now=NOW)
+            assert await account_of(store, account, now=NOW) == account
+        await store.accounts.suspend("Alice", now=NOW)
+        with pytest.raises(AccountSuspended):
+            await account_of(store, ALICE, now=NOW)
+        assert await account_of(store, BOB, now=NOW) == BOB
+        await store.accounts.resume("Alice", now=NOW)
+        assert await account_of(store, ALICE, now=NOW) == ALICE
+
+    async def test_webhooks_wait(self, store: Store) -> None:
+        await accounts_of_both(store)
+        webhook = {"url": "http://x/", "webhook_url": "https://hooks.test/"}
+        for account in (ALICE, BOB):
+            await store.accept(new_job(account, request=webhook), now=NOW)
+            _, lease = await claimed(store)
+            await store.finish(lease, JobStatus.COMPLETED, error=None, now=NOW)
+        due = {each.account_id: each for each in await store.outbox.due(now=NOW)}
+        assert due.keys() == {ALICE, BOB}
+        await store.accounts.suspend("Alice", now=NOW)
+        assert [each.account_id for each in await store.outbox.due(now=NOW)] == [BOB]
+        assert await store.outbox.take(due[ALICE], lease_s=10, now=NOW) is None
+        await store.accounts.resume("Alice", now=NOW)
+        assert await store.outbox.take(due[ALICE], lease_s=10, now=NOW) is not None
+
+    async def test_claims_and_suspensions_at_the_same_time_leave_no_running_job(
+        self, store: Store
+    ) -> None:
+        await accounts_of_both(store)
+        for _ in range(20):
+            job, _ = await store.accept(new_job(ALICE), now=NOW)
+            await asyncio.gather(
+                store.claim("w1", lease_s=10, now=NOW),
+                store.accounts.suspend("Alice", now=NOW),
+                store.claim("w2", lease_s=10, now=NOW),
+            )
+            assert (await store.job(ALICE, job.id)).state is JobStatus.PENDING
+            await store.accounts.resume("Alice", now=NOW)
+            await store.cancel(ALICE, job.id, now=NOW)

@@ -167,7 +167,7 @@ _MAX_GRACE_HOURS: Final = 24 * 365
 _MAX_NAME_LENGTH: Final = 100
 _NO_LIMIT: Final = "no limit"
 _ACCOUNT_COLUMNS: Final = (
-    "account", "plan", "monthly", "left", "topup", "reserved", "used", "active", "limit"
+    "account", "plan", "monthly", "left", "topup", "reserved", "used", "active", "limit", "state"
 )  # fmt: skip
 
 
@@ -189,6 +189,12 @@ def _add_accounts(group: Commands) -> None:
     change = add_accounts_command(group, "set", _set_terms, text)
     change.add_argument("name", metavar="NAME")
     _add_terms(change)
+    text = "Refuse an account's keys, let its jobs wait, and send no webhooks, until it is resumed."
+    suspend = add_accounts_command(group, "suspend", _suspend_account, text)
+    suspend.add_argument("name", metavar="NAME")
+    text = "End the suspension of an account: its keys are valid again, and its jobs continue."
+    resume = add_accounts_command(group, "resume", _resume_account, text)
+    resume.add_argument("name", metavar="NAME")
 
 
 def _add_terms(parser: argparse.ArgumentParser) -> None:
@@ -242,6 +248,7 @@ def _usage_cells(usage: AccountUsage) -> tuple[object, ...]:
         sum(operation.credits for operation in usage.used),
         usage.active,
         _NO_LIMIT if terms.concurrency is None else terms.concurrency,
+        usage.account.state,
     )
 
 
@@ -276,6 +283,18 @@ async def _set_terms(accounts: AccountStore, args: argparse.Namespace) -> None:
         args.concurrency = present.concurrency if args.concurrency is None else args.concurrency
     await accounts.set_terms(args.name, _terms(args, present.plan), now=now)
     report(f"changed the account {args.name!r}")
+
+
+async def _suspend_account(accounts: AccountStore, args: argparse.Namespace) -> None:
+    account = await accounts.suspend(args.name, now=time.time())
+    report(
+        f"the account {account.name!r} is suspended; `webdata accounts resume` ends the suspension"
+    )
+
+
+async def _resume_account(accounts: AccountStore, args: argparse.Namespace) -> None:
+    account = await accounts.resume(args.name, now=time.time())
+    report(f"the account {account.name!r} is not suspended; its jobs continue")
 
 
 # Keys

@@ -7,6 +7,7 @@ Those that the reading of a page raises too are in `webdata_nb.page.errors`.
     ApplicationError
     ├── BadInput                422  a value that the contract does not allow
     │   └── EarlierCrawlUnusable     `since` names a crawl that is deleted or made differently
+    ├── AccountSuspended        403  no request is accepted, and no job runs, until it is resumed
     ├── NoSuchJob               404  unknown, or owned by another account: the same reply
     ├── NoSuchDelivery          404  the same for a webhook delivery
     ├── NothingToExport         404  no exportable results (yet)
@@ -68,6 +69,16 @@ class EarlierCrawlUnusable(BadInput):
     """An incremental crawl cannot take pages from the crawl that `since` names."""
 
     problem_type = EARLIER_CRAWL_UNUSABLE
+
+
+class AccountSuspended(ApplicationError):
+    """The operator has suspended the account of the key."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the account of this key is suspended: its jobs wait, and no request is accepted until "
+            "the operator of this service resumes it"
+        )
 
 
 class NoSuchJob(ApplicationError):

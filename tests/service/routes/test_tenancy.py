@@ -13,7 +13,7 @@ import pytest
 
 from tests.openapi.operations import DOCUMENT
 from tests.service.conftest import LOCAL_ONLY, Api, open_service
-from tests.service.job_stores import store_of
+from tests.service.job_stores import store_of, wait_for_other_processes
 from tests.service.routes.teams import member
 from webdata_nb.contract import paths
 from webdata_nb.contract.local import Access, SessionSettings
@@ -73,6 +73,7 @@ OPERATIONS = {
     "deliveries": ("GET", paths.WEBHOOK_DELIVERIES, None, None),
     "webhook stats": ("GET", paths.WEBHOOK_STATS, None, None),
     "webhook test": ("POST", paths.WEBHOOK_TEST, {}, None),
+    "delete": ("DELETE", paths.JOB, None, "crawl"),
 }
 INVALID_CREDENTIALS = {
     "none": None,
@@ -184,6 +185,21 @@ async def test_owner_has_access(team: Team) -> None:
         assert answer.status_code not in {401, 403}, name
         if kind and "export" not in name:
             assert answer.status_code in {200, 400, 409, 501}, name
+
+
+@pytest.mark.both_stores
+async def test_suspended_account_is_refused_everything(team: Team, tmp_path: Path) -> None:
+    async with store_of(tmp_path) as store:
+        await store.accounts.suspend("alice", now=store.now())
+        await wait_for_other_processes()
+        for name in OPERATIONS:
+            answer = await team.ask(name, None, "Bearer wdk_alice")
+            assert answer.status_code == 403, name
+            assert "is suspended" in answer.json()["detail"]
+        assert (await team.ask("jobs", None, "Bearer wdk_bob")).status_code == 200
+        await store.accounts.resume("alice", now=store.now())
+        await wait_for_other_processes()
+        assert (await team.ask("jobs", None, "Bearer wdk_alice")).status_code == 200
 
 
 @pytest.mark.both_stores

@@ -37,7 +37,7 @@ from webdata_nb.contract.paths import (
     READY,
     SIGNATURE_DIRECTORY,
 )
-from webdata_nb.service.errors import STORE_RETRY_S, StoreUnavailable
+from webdata_nb.service.errors import STORE_RETRY_S, AccountSuspended, StoreUnavailable
 from webdata_nb.service.http.client_limits import (
     PER_ACCOUNT,
     RequestCounter,
@@ -233,6 +233,10 @@ class Gate:
             if rejection is _TOO_LARGE and "expect" not in headers:
                 await _discard_body(receive)
             await _error_reply(rejection)(scope, receive, send)
+            return
+        except AccountSuspended as error:
+            scope.setdefault("state", {})["refusal"] = type(error).__name__
+            await _error_reply(_Rejection(403, str(error)))(scope, receive, send)
             return
         except StoreUnavailable as error:
             await store_unavailable(error)(scope, receive, send)

@@ -24,6 +24,7 @@ from webdata_nb.contract.replies import Refusal
 from webdata_nb.page.errors import ApplicationError, BadInput
 from webdata_nb.service.errors import (
     AccountLimitReached,
+    AccountSuspended,
     IdempotencyConflict,
     InvalidJobState,
     MissingSetting,
@@ -201,6 +202,7 @@ MAX_FIELD_PROBLEMS: Final = 100
 
 STATUS: Final[dict[type[ApplicationError], int]] = {
     BadInput: 422,
+    AccountSuspended: 403,
     NoSuchJob: 404,
     NoSuchDelivery: 404,
     NothingToExport: 404,

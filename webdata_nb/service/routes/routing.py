@@ -312,11 +312,12 @@ IdempotencyKeyHeader = Annotated[
 JSON: Final = "application/json"
 REF: Final = "#/components/schemas/{model}"
 # Any request may get these statuses before it reaches its operation.
-ALWAYS: Final = (400, 401, 408, 422, 429, 500, 503)
+ALWAYS: Final = (400, 401, 403, 408, 422, 429, 500, 503)
 WITH_BODY: Final = (413, 415)
 MEANINGS: Final[Mapping[int, str]] = {
     400: "Not a valid HTTP request, or the job's present state does not allow it",
     401: "Missing or invalid bearer credential",
+    403: "The account of the key is suspended",
     404: "Unknown, owned by another account, or nothing to export",
     408: "Headers or body took longer than 10 seconds",
     409: "The same Idempotency-Key with another body, or secrets that no key decrypts",

@@ -429,6 +429,18 @@ class Account:
     terms: Terms
     balance: Balance
     created_at: float
+    suspended_at: float | None = None
+    deleted_at: float | None = None
+    cleared_at: float | None = None
+
+    @property
+    def state(self) -> Literal["active", "suspended", "being deleted", "deleted"]:
+        """What an operator calls its state."""
+        if self.cleared_at is not None:
+            return "deleted"
+        if self.deleted_at is not None:
+            return "being deleted"
+        return "active" if self.suspended_at is None else "suspended"
 
 
 @dataclass(frozen=True, slots=True)

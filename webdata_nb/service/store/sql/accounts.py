@@ -26,6 +26,7 @@ from webdata_nb.service.credits.ledger import (
 )
 from webdata_nb.service.errors import (
     AccountImportRefused,
+    AccountSuspended,
     ConcurrencyReached,
     CreditsUsedUp,
     NoSuchAccount,
@@ -38,7 +39,14 @@ from webdata_nb.service.store.records import (
     LedgerEntry,
     OperationUsage,
 )
-from webdata_nb.service.store.sql.connection import NamedStatement, SqlDatabase, SqlRow, Transaction
+from webdata_nb.service.store.sql.connection import (
+    QUEUE_LANE,
+    Lane,
+    NamedStatement,
+    SqlDatabase,
+    SqlRow,
+    Transaction,
+)
 
 FORMAT: Final = "webdata accounts 1"
 
@@ -93,6 +101,9 @@ class ExportedAccount(_Record):
     monthly_left: int
     topup_left: int
     period_start: float
+    suspended_at: float | None = None
+    deleted_at: float | None = None
+    cleared_at: float | None = None
     keys: list[ExportedKey]
     ledger: list[ExportedLine]
     reservations: list[ExportedReservation]
@@ -161,7 +172,17 @@ def account_of_row(row: SqlRow, now: float) -> tuple[Account, list[LedgerLine]]:
     """Return an account, and the lines that a new billing period adds to its ledger."""
     terms = Terms(row["plan"], row["monthly"], row["concurrency"])
     balance, lines = ledger.renew_period(_balance_of_row(row), terms, row["created_at"], now)
-    return Account(row["id"], row["name"], terms, balance, row["created_at"]), lines
+    account = Account(
+        row["id"],
+        row["name"],
+        terms,
+        balance,
+        row["created_at"],
+        suspended_at=row["suspended_at"],
+        deleted_at=row["deleted_at"],
+        cleared_at=row["cleared_at"],
+    )
+    return account, lines
 
 
 def _balance_of_row(row: SqlRow) -> Balance:
@@ -252,10 +273,12 @@ class LockedCredits:
 
         Raises
         ------
-        ConcurrencyReached, CreditsUsedUp
+        AccountSuspended, ConcurrencyReached, CreditsUsedUp
             Nothing was changed.
         """
         account_id, terms = self.account.id, self.account.terms
+        if self.account.suspended_at is not None:
+            raise AccountSuspended
         values = {"account_id": account_id, "now": self._now}
         expired, active_rows = self._transaction.rows_of_each(
             [("expired_reservations", values), ("active_reservations", values)]
@@ -410,7 +433,7 @@ R = TypeVar("R", bound=BaseModel)
 MAX_CACHED_KEYS: Final = 1024
 _ACCOUNT_COLUMNS: Final = (
     *("id", "name", "created_at", "plan", "monthly", "concurrency"),
-    *("monthly_left", "topup_left", "period_start"),
+    *("monthly_left", "topup_left", "period_start", "suspended_at", "deleted_at", "cleared_at"),
 )
 
 
@@ -478,6 +501,40 @@ class AccountStore:
 
         return await self._database.change(change)
 
+    async def suspend(self, name: str, *, now: float) -> Account:
+        """Refuse an account's keys, stop its jobs and send no webhooks, until it is resumed.
+
+        Running jobs return to the queue; they continue where they were. Repeating it changes
+        nothing more.
+        """
+
+        def change(transaction: Transaction) -> tuple[Account, list[str]]:
+            # Of a claim at the same time either finds the account suspended, or its jobs are here.
+            transaction.send("lock_queue")
+            account = _load_account(transaction, name, now)
+            stopped = transaction.rows("stop_jobs", account_id=account.id)
+            transaction.execute("suspend_account", id=account.id, now=now)
+            return _load_account(transaction, name, now), [row["id"] for row in stopped]
+
+        account, job_ids = await self._database.change(change, lane=QUEUE_LANE)
+        await self._notify_workers(job_ids)
+        return account
+
+    async def _notify_workers(self, job_ids: Iterable[str]) -> None:
+        """Have processes that run some jobs look at once whether they still hold them."""
+        for job_id in job_ids:
+            await self._database.change(_change_nothing, lane=Lane(job_id))
+
+    async def resume(self, name: str, *, now: float) -> Account:
+        """End the suspension of an account; its jobs and webhooks continue."""
+
+        def change(transaction: Transaction) -> Account:
+            account = _load_account(transaction, name, now)
+            transaction.execute("resume_account", id=account.id)
+            return account
+
+        return await self._database.change(change, lane=QUEUE_LANE)
+
     async def add_key(
         self, key_id: str, account_id: str, name: str, key_hash: str, *, now: float
     ) -> None:
@@ -533,7 +590,7 @@ class AccountStore:
     async def caller(self, key_hash: str, *, now: float) -> Caller | None:
         """Return the account and the id of a valid key, or None.
 
-        A key that another process ends is refused from then on.
+        A key that another process ends is refused from then on. Raises `AccountSuspended`.
         """
         version = self._database.data_version()
         if version != self._cache_version or len(self._cached_keys) > MAX_CACHED_KEYS:
@@ -544,6 +601,8 @@ class AccountStore:
             rows = await self._database.read("valid_key", hash=key_hash, now=now)
             if not rows:
                 return None
+            if rows[0]["suspended_at"] is not None:
+                raise AccountSuspended
             caller = Caller(str(rows[0]["account_id"]), str(rows[0]["id"]))
             cached = cache[key_hash] = (caller, rows[0]["revoked_at"])
         caller, ends_at = cached
@@ -723,10 +782,18 @@ def _import_key(transaction: Transaction, account: ExportedAccount, key: Exporte
         raise AccountImportRefused(f"the database has another key of the id or hash of {key.id}")
 
 
+def _change_nothing(_transaction: Transaction) -> None:
+    """Signal the lane of a change alone."""
+
+
 def _load_account(transaction: Transaction, name: str, now: float) -> Account:
     row = transaction.row("account_named", name=name)
     if row is None:
         raise NoSuchAccount(f"no account named {name!r}; `webdata accounts list` shows them")
+    if row["deleted_at"] is not None:
+        raise NoSuchAccount(
+            f"the account {name!r} is being deleted; `webdata accounts delete` finishes it"
+        )
     return account_of_row(row, now)[0]
 
 

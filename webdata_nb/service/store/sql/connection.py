@@ -181,6 +181,8 @@ class Lane:
     grouped: bool = True
 
 
+# Starts and claims: a claim finds the jobs whose start began before it.
+QUEUE_LANE: Final = Lane("queue", grouped=False)
 # Within this time a process notices that another one has changed the database.
 VERSION_S: Final = 1.0
 

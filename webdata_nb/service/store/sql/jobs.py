@@ -57,6 +57,7 @@ from webdata_nb.service.store.sql.batches import (
     settle_end,
 )
 from webdata_nb.service.store.sql.connection import (
+    QUEUE_LANE,
     Lane,
     NamedStatement,
     SqlDatabase,
@@ -76,10 +77,6 @@ from webdata_nb.service.store.sql.outbox import has_page_events
 from webdata_nb.service.store.sql.receipts import ReceiptReader, read_receipt
 
 log = logging.getLogger(__name__)
-
-# Starts and claims: a claim finds the jobs whose start began before it.
-QUEUE_LANE: Final = Lane("queue", grouped=False)
-
 
 # Clients read the rows of an ended job page by page, each time with the same receipt.
 _MAX_RECEIPTS: Final = 64

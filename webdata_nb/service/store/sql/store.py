@@ -17,6 +17,7 @@ from webdata_nb.service.store.page_contents import DamagedContent, content_text
 from webdata_nb.service.store.records import LIVE_S, Content, Replica
 from webdata_nb.service.store.sql.accounts import AccountStore
 from webdata_nb.service.store.sql.connection import (
+    QUEUE_LANE,
     VERSION_S,
     SqlDatabase,
     SqlRow,
@@ -29,7 +30,7 @@ from webdata_nb.service.store.sql.contents import (
     delete_unused,
 )
 from webdata_nb.service.store.sql.job_rows import SecretStore
-from webdata_nb.service.store.sql.jobs import QUEUE_LANE, JobQueue, JobStore
+from webdata_nb.service.store.sql.jobs import JobQueue, JobStore
 from webdata_nb.service.store.sql.operator import OperatorStore
 from webdata_nb.service.store.sql.outbox import Outbox
 from webdata_nb.service.store.sql.receipts import pack_slice

@@ -12,6 +12,12 @@ SELECT * FROM account ORDER BY created_at, id;
 -- name: set_terms
 UPDATE account SET plan = :plan, monthly = :monthly, concurrency = :concurrency WHERE id = :id;
 
+-- name: suspend_account
+UPDATE account SET suspended_at = COALESCE(suspended_at, :now) WHERE id = :id;
+
+-- name: resume_account
+UPDATE account SET suspended_at = NULL WHERE id = :id;
+
 -- name: add_key
 -- Only the hash of a key is stored.
 INSERT INTO api_key (id, account_id, name, hash, created_at)
@@ -19,7 +25,9 @@ VALUES (:id, :account_id, :name, :hash, :now);
 
 -- name: valid_key
 -- A key ends when it is revoked, or some time after its rotation.
-SELECT id, account_id, revoked_at FROM api_key
+SELECT id, account_id, revoked_at, (
+  SELECT suspended_at FROM account WHERE account.id = api_key.account_id
+) AS suspended_at FROM api_key
 WHERE hash = :hash AND (revoked_at IS NULL OR revoked_at > :now);
 
 -- name: keys
@@ -47,10 +55,11 @@ SELECT * FROM account WHERE id = :id OR name = :name;
 
 -- name: import_account
 INSERT INTO account (
-  id, name, created_at, plan, monthly, concurrency, monthly_left, topup_left, period_start, lines
+  id, name, created_at, plan, monthly, concurrency, monthly_left, topup_left, period_start, lines,
+  suspended_at, deleted_at, cleared_at
 ) VALUES (
   :id, :name, :created_at, :plan, :monthly, :concurrency, :monthly_left, :topup_left, :period_start,
-  :lines
+  :lines, :suspended_at, :deleted_at, :cleared_at
 );
 
 -- name: import_key

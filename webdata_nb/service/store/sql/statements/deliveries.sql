@@ -8,7 +8,7 @@ ON CONFLICT DO NOTHING;
 
 -- name: due_endpoints
 -- Endpoints with due deliveries and a free lane, and how many lanes they can use: each lease is a
--- lane, of whichever process.
+-- lane, of whichever process. Deliveries of suspended accounts wait.
 SELECT account_id, endpoint,
   CASE WHEN n < :lanes - leased THEN n ELSE :lanes - leased END AS n
 FROM (
@@ -16,7 +16,9 @@ FROM (
     SUM(CASE WHEN due_at <= :now AND lease_until <= :now THEN 1 ELSE 0 END) AS n,
     SUM(CASE WHEN lease_until > :now THEN 1 ELSE 0 END) AS leased,
     MIN(CASE WHEN due_at <= :now AND lease_until <= :now THEN due_at END) AS due
-  FROM delivery WHERE state = 'pending' GROUP BY account_id, endpoint
+  FROM delivery WHERE state = 'pending'
+    AND account_id NOT IN (SELECT id FROM account WHERE suspended_at IS NOT NULL)
+  GROUP BY account_id, endpoint
 ) AS endpoints
 WHERE n > 0 AND leased < :lanes ORDER BY due;
 
@@ -45,6 +47,7 @@ WHERE id = (
   SELECT id FROM delivery
   WHERE account_id = :account_id AND endpoint = :endpoint AND state = 'pending'
     AND due_at <= :now AND lease_until <= :now
+    AND account_id NOT IN (SELECT id FROM account WHERE suspended_at IS NOT NULL)
     AND :lanes > (
       SELECT COUNT(*) FROM delivery
       WHERE account_id = :account_id AND endpoint = :endpoint AND state = 'pending'

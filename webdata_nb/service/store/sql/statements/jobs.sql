@@ -32,7 +32,8 @@ ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: claim
 -- Claims jobs that are pending, whose lease ran out, or that this worker holds and does not run:
--- `:held_jobs` has the ids of those that it runs. The attempt fences writes. Of the jobs with `:suspect`
+-- `:held_jobs` has the ids of those that it runs. The attempt fences writes. Jobs of suspended
+-- accounts wait. Of the jobs with `:suspect`
 -- attempts without progress only one runs at a time, the oldest first: a job that crashes the service
 -- does not use up the attempts of the others.
 -- Accounts take turns: an account's first job comes before any account's second, running ones
@@ -42,6 +43,7 @@ WITH queue AS (
     (state = 'pending' OR lease_until < :now OR worker = :worker)
       AND :held_jobs NOT LIKE '%' || id || '%' AS is_free
   FROM job WHERE state IN ('pending', 'running')
+    AND account_id NOT IN (SELECT id FROM account WHERE suspended_at IS NOT NULL)
 ), busy AS (
   SELECT account_id, COUNT(*) AS jobs FROM queue WHERE NOT is_free GROUP BY account_id
 ), free AS (
@@ -82,6 +84,14 @@ UPDATE job SET worker = NULL, lease_until = 0,
   attempts_since_progress = CASE WHEN attempts_since_progress > 0
     THEN attempts_since_progress - 1 ELSE 0 END
 WHERE worker = :worker AND state = 'running' AND :held_jobs NOT LIKE '%' || id || '%';
+
+-- name: stop_jobs
+-- Returns the running jobs of an account to the queue; the attempts do not count.
+UPDATE job SET state = 'pending', worker = NULL, lease_until = NULL,
+  attempts_since_progress = CASE WHEN attempts_since_progress > 0
+    THEN attempts_since_progress - 1 ELSE 0 END
+WHERE account_id = :account_id AND state = 'running'
+RETURNING id;
 
 -- name: expire_leases
 -- Only for a process that is alone on the store: all running jobs are free at once.
@@ -219,7 +229,10 @@ UPDATE job SET settled_rows = published, settled_credits = settled_credits + :cr
   worker = CASE WHEN waiting.jobs > 0 THEN NULL ELSE worker END,
   lease_until = CASE WHEN waiting.jobs > 0 THEN NULL ELSE lease_until END,
   queued_at = CASE WHEN waiting.jobs > 0 THEN :now ELSE queued_at END
-FROM (SELECT COUNT(*) AS jobs FROM job AS other WHERE other.state = 'pending') AS waiting
+FROM (
+  SELECT COUNT(*) AS jobs FROM job AS other WHERE other.state = 'pending'
+    AND other.account_id NOT IN (SELECT id FROM account WHERE suspended_at IS NOT NULL)
+) AS waiting
 WHERE id = :id AND worker = :worker AND attempt = :attempt AND state = 'running'
 RETURNING state;
 
@@ -287,7 +300,9 @@ ORDER BY e.position LIMIT 1;
 SELECT kind, state, COUNT(*) AS n FROM job GROUP BY kind, state;
 
 -- name: active_jobs
-SELECT COUNT(*) AS n FROM job WHERE state IN ('pending', 'running');
+-- Without those that wait for the end of a suspension.
+SELECT COUNT(*) AS n FROM job WHERE state IN ('pending', 'running')
+  AND account_id NOT IN (SELECT id FROM account WHERE suspended_at IS NOT NULL);
 
 -- name: published_counts
 -- Jobs with visible rows, of one account or of all.

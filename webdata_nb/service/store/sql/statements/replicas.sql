@@ -15,6 +15,7 @@ DELETE FROM replica WHERE id <> :id AND (name = :name OR seen_at < :since);
 -- The slots of each live replica, and the jobs to divide among them.
 SELECT id, slots, (
   SELECT COUNT(*) FROM job WHERE state IN ('pending', 'running')
+    AND account_id NOT IN (SELECT id FROM account WHERE suspended_at IS NOT NULL)
 ) AS active_jobs
 FROM replica WHERE seen_at >= :since;
 
