@@ -201,7 +201,7 @@ async def _stay_listed(store: Store, slots: int, kind: ReplicaKind) -> None:
     try:
         while True:
             with suppress(StoreUnavailable):
-                await store.replicas.join(replica)
+                await store.replicas.join(replica, is_alone=True)
             await asyncio.sleep(HEARTBEAT_S)
     finally:
         with suppress(StoreUnavailable):

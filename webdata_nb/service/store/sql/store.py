@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -124,16 +125,19 @@ class ReplicaStore:
         self._database = database
         self._counts: deque[tuple[float, int]] = deque()
 
-    async def join(self, replica: Replica, *, previous: str | None = None) -> None:
-        """Add a process; it replaces an earlier one of its name.
+    async def join(
+        self, replica: Replica, *, previous: str | None = None, is_alone: bool = False
+    ) -> None:
+        """Add a process; it replaces an earlier one of its name, or all if it is alone.
 
         `previous` is the id of a process that has ended: its jobs can be claimed at once.
         """
         now = self._database.now()
+        since = math.inf if is_alone else now - LIVE_S
 
         def change(transaction: Transaction) -> None:
             transaction.execute(
-                "delete_old_replicas", id=replica.id, name=replica.name, since=now - LIVE_S
+                "delete_old_replicas", id=replica.id, name=replica.name, since=since
             )
             if previous is not None:
                 transaction.execute("expire_leases_of", worker=previous)
