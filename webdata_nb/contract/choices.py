@@ -78,5 +78,11 @@ Purpose = Literal["search", "ai-input", "ai-train", "research"]
 PURPOSES: Final[tuple[Purpose, ...]] = get_args(Purpose)
 
 ArchiveSource = Literal["wayback", "commoncrawl"]
+
+KeyScope = Literal["search", "crawl", "creatives", "read", "admin"]
+KEY_SCOPES: Final[tuple[KeyScope, ...]] = get_args(KeyScope)
+"""What an API key may be limited to. The first three start work, and read what they started."""
+DEFAULT_SCOPES: Final[frozenset[KeyScope]] = frozenset(KEY_SCOPES) - {"admin"}
+"""The scopes of a key that was created without any."""
 ARCHIVE_SOURCES: Final[tuple[ArchiveSource, ...]] = get_args(ArchiveSource)
 CaptureMatch = Literal["exact", "prefix", "host", "domain"]

@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-# Names what clients act on: types of invalid fields in a 422, and the code of a 502.
+# Names what clients act on: types of invalid fields in a 422, and the codes of a 403 and a 502.
 
 
 # Of `since`: its crawl is deleted, or was made differently. The same request without it is allowed.
 EARLIER_CRAWL_UNUSABLE: Final = "earlier_crawl_unusable"
 # Of a 502: the source of ads refuses the key or the request, and would refuse it again.
 REFUSED: Final = "refused"
+# Of a 403: the key lacks the scope of the operation.
+SCOPE: Final = "scope"
 
 
 _TYPE_MESSAGES: Final[Mapping[str, str]] = MappingProxyType(

@@ -38,6 +38,7 @@ OPENAPI: Final = "/openapi.json"
 # Not part of the OpenAPI document.
 DOCS: Final = "/docs"
 DOCS_FILES: Final = ("swagger-ui.css", "swagger-ui-bundle.js", "start.js", "favicon-32x32.png")
+OPERATOR_PAGE: Final = "/operator"
 SIGNATURE_DIRECTORY: Final = "/.well-known/http-message-signatures-directory"
 
 # Only the local service has these; they are not part of the public contract.

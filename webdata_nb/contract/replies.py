@@ -1054,6 +1054,16 @@ class LimitReached(Refusal):
     )
 
 
+class PermissionRefusal(Refusal):
+    """The body of a 403: what the key has no right to."""
+
+    code: Literal["scope"] | None = Field(
+        default=None,
+        description="`scope` if the key lacks the scope that the operation needs; `detail` names "
+        "it, and those that the key has.",
+    )
+
+
 class SourceFailure(Refusal):
     """The body of a 502: why an external source gave no usable reply."""
 

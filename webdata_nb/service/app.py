@@ -74,6 +74,8 @@ log = logging.getLogger("webdata_nb.service")
 SWEEP_INTERVAL_S: Final = 600.0
 # What a kill may lose of the counts of refused requests.
 REFUSALS_INTERVAL_S: Final = 5.0
+# How long the first use of a key waits to be stored.
+USES_INTERVAL_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,7 @@ async def service(
         if mover is not None:
             run_in_background(stack, mover.run())
         run_in_background(stack, _sweep(state))
+        run_in_background(stack, _write_key_uses(store))
         monitor = await _open_cluster(stack, settings, jobs)
         await jobs.runner.start()
         stack.push_async_callback(jobs.runner.close)
@@ -284,6 +287,16 @@ def _callers_by_key(store: Store) -> CallerLookup:
         return await store.accounts.caller(key_hash(key), now=store.now()) if key else None
 
     return caller_of
+
+
+async def _write_key_uses(store: Store) -> None:
+    """Store when keys were used, forever; no request waits for it."""
+    while True:
+        await asyncio.sleep(USES_INTERVAL_S)
+        try:
+            await store.accounts.write_uses(now=store.now())
+        except StoreUnavailable:
+            log.debug("the uses of keys are not stored; trying again later")
 
 
 async def _sweep(state: AppState) -> None:

@@ -8,6 +8,7 @@ Those that the reading of a page raises too are in `webdata_nb.page.errors`.
     ├── BadInput                422  a value that the contract does not allow
     │   └── EarlierCrawlUnusable     `since` names a crawl that is deleted or made differently
     ├── AccountSuspended        403  no request is accepted, and no job runs, until it is resumed
+    ├── ScopeMissing            403  the key lacks the scope that the operation needs
     ├── NoSuchJob               404  unknown, or owned by another account: the same reply
     ├── NoSuchDelivery          404  the same for a webhook delivery
     ├── NothingToExport         404  no exportable results (yet)
@@ -55,8 +56,10 @@ Those that the reading of a page raises too are in `webdata_nb.page.errors`.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import Final
 
+from webdata_nb.contract.choices import KEY_SCOPES, KeyScope
 from webdata_nb.contract.error_messages import EARLIER_CRAWL_UNUSABLE
 from webdata_nb.contract.outcomes import NOT_ARCHIVED
 from webdata_nb.page.errors import ApplicationError, BadInput, FetchError
@@ -78,6 +81,25 @@ class AccountSuspended(ApplicationError):
         super().__init__(
             "the account of this key is suspended: its jobs wait, and no request is accepted until "
             "the operator of this service resumes it"
+        )
+
+
+class ScopeMissing(ApplicationError):
+    """The key has none of the scopes that open the operation.
+
+    Parameters
+    ----------
+    needed
+        The scopes, any of which suffices.
+    present
+        Those of the key.
+    """
+
+    def __init__(self, needed: Iterable[KeyScope], present: Collection[KeyScope]) -> None:
+        has = " and ".join(scope for scope in KEY_SCOPES if scope in present)
+        super().__init__(
+            f"this needs a key with the scope {' or '.join(needed)}; this key has "
+            f"{f'only {has}' if has else 'none'}"
         )
 
 

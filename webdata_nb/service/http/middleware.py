@@ -8,6 +8,8 @@ unreachable or the process shuts down are answered with 503.
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import hmac
 import logging
 import re
@@ -17,6 +19,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -27,6 +30,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webdata_nb.contract import limits
+from webdata_nb.contract.choices import KEY_SCOPES
 from webdata_nb.contract.paths import (
     DOCS,
     DOCS_FILES,
@@ -34,6 +38,7 @@ from webdata_nb.contract.paths import (
     IDEMPOTENCY_KEY,
     LOCAL_PREFIX,
     OPENAPI,
+    OPERATOR_PAGE,
     READY,
     SIGNATURE_DIRECTORY,
 )
@@ -177,7 +182,7 @@ CallerLookup = Callable[[str], Awaitable[Caller | None]]
 
 def local_callers(token: str, account_id: str) -> CallerLookup:
     """Return the lookup of a local service, which has one token and one account."""
-    caller = Caller(account_id)
+    caller = Caller(account_id, None, frozenset(KEY_SCOPES))  # the user owns the machine
 
     async def caller_of(key: str) -> Caller | None:
         matches = hmac.compare_digest(key.encode("utf-8", "replace"), token.encode())
@@ -197,7 +202,10 @@ class _Rejection(Exception):
 class Gate:
     """ASGI middleware that authenticates requests and limits those of an account.
 
-    Stores the account in `scope["state"]["account_id"]`, and the caller in `logs.CALLER`.
+    Stores the account, the caller and what looks it up again in the state of the scope, and the
+    caller in `logs.CALLER`. Below `OPERATOR_PAGE`, which browsers read, the key may also be the
+    password of HTTP Basic authentication. Browsers add it to requests that other sites cause, so
+    it opens reads alone.
     """
 
     def __init__(
@@ -225,25 +233,22 @@ class Gate:
                 _check_browser(headers)
             _check_body(scope["method"], headers)
             if scope["path"] not in _OPEN_PATHS:
-                caller = await self._caller(headers)
-                state = scope.setdefault("state", {})
-                state["account_id"], state["caller"] = caller.account_id, caller
-                CALLER.set(caller)
+                await self._authenticate(scope, headers)
         except _Rejection as rejection:
             if rejection is _TOO_LARGE and "expect" not in headers:
                 await _discard_body(receive)
-            await _error_reply(rejection)(scope, receive, send)
+            await _error_reply(rejection, scope)(scope, receive, send)
             return
         except AccountSuspended as error:
             scope.setdefault("state", {})["refusal"] = type(error).__name__
-            await _error_reply(_Rejection(403, str(error)))(scope, receive, send)
+            await _error_reply(_Rejection(403, str(error)), scope)(scope, receive, send)
             return
         except StoreUnavailable as error:
             await store_unavailable(error)(scope, receive, send)
             return
         except Exception:
             log.exception("the gate failed")
-            await _error_reply(_INTERNAL_ERROR)(scope, receive, send)
+            await _error_reply(_INTERNAL_ERROR, scope)(scope, receive, send)
             return
         account = scope.get("state", {}).get("account_id", SERVICE_ACCOUNT)
         try:
@@ -251,6 +256,16 @@ class Gate:
                 await self._pass(scope, receive, send)
         except TooManyRequests as rejection:
             await _too_many_requests(rejection.limit)(scope, receive, send)
+
+    async def _authenticate(self, scope: Scope, headers: Headers) -> None:
+        look_up = partial(self._caller_of, _key_of(scope, headers))
+        caller = await look_up()
+        if caller is None:
+            raise _UNAUTHENTICATED
+        state = scope.setdefault("state", {})
+        state["account_id"], state["caller"] = caller.account_id, caller
+        state["look_up_caller"] = look_up
+        CALLER.set(caller)
 
     @contextmanager
     def _counted(self, account: str, path: str) -> Iterator[None]:
@@ -262,13 +277,6 @@ class Gate:
         streams = self._streams.count(account) if path.endswith("/events") else nullcontext()
         with self._requests.count(account), streams:
             yield
-
-    async def _caller(self, headers: Headers) -> Caller:
-        scheme, _, key = headers.get("authorization", "").partition(" ")
-        caller = await self._caller_of(key.strip()) if scheme.lower() == "bearer" else None
-        if caller is None:
-            raise _Rejection(401, "missing or invalid bearer credential")
-        return caller
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, limiting the size and time of the body; its declared length may be wrong."""
@@ -296,6 +304,28 @@ _INTERNAL_ERROR: Final = _Rejection(500, "the service made an error; its log has
 _CLOSE: Final = {"Connection": "close"}
 _TOO_SLOW: Final = _Rejection(408, f"the request body took longer than {BODY_TIMEOUT_S:g} s")
 _TOO_LARGE: Final = _Rejection(413, f"the request body is larger than {MAX_BODY_BYTES} bytes")
+
+
+_UNAUTHENTICATED: Final = _Rejection(401, "missing or invalid bearer credential")
+
+
+def _key_of(scope: Scope, headers: Headers) -> str:
+    """Return the key of a request; raises `_Rejection`."""
+    scheme, _, credential = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return credential.strip()
+    if scheme.lower() == "basic" and _takes_password(scope):
+        with suppress(binascii.Error, UnicodeDecodeError):
+            user_and_key = base64.b64decode(credential.strip(), validate=True).decode()
+            return user_and_key.partition(":")[2]
+    raise _UNAUTHENTICATED
+
+
+def _takes_password(scope: Scope) -> bool:
+    """Whether the key may be the password of HTTP Basic authentication."""
+    path: str = scope["path"]
+    is_page = path == OPERATOR_PAGE or path.startswith(f"{OPERATOR_PAGE}/")
+    return is_page and scope["method"] in {"GET", "HEAD"}
 
 
 def _check_host(scope: Scope, headers: Headers) -> None:
@@ -353,11 +383,12 @@ def _too_many_requests(limit: int) -> JSONResponse:
     )
 
 
-def _error_reply(rejection: _Rejection) -> JSONResponse:
+def _error_reply(rejection: _Rejection, scope: Scope) -> JSONResponse:
+    challenge = 'Basic realm="webdata"' if _takes_password(scope) else "Bearer"
     headers = {
         # What follows a request that is ambiguous may be part of it.
         HTTPStatus.BAD_REQUEST: _CLOSE,
-        HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
+        HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": challenge},
     }
     status = HTTPStatus(rejection.status)
     return JSONResponse({"detail": rejection.detail}, status, headers.get(status))

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from webdata_nb.contract.choices import KeyScope
+
 LogFormat = Literal["text", "json"]
 Event = Literal[
     "job_started",
@@ -38,10 +40,12 @@ _UNQUOTED: Final = re.compile(r"[^\s\"=]+")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The account and key of a request; a local service has no keys."""
+    """The account of a request, and its key with what it opens; a local service has no keys."""
 
     account_id: str
-    key_id: str | None = None
+    key_id: str | None
+    scopes: frozenset[KeyScope]
+    ends_at: float | None = None
 
 
 # The current request ("" outside of one), its caller, and the current job.

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 from webdata_nb import __version__
-from webdata_nb.contract.error_messages import REFUSED, plain_message
+from webdata_nb.contract.error_messages import REFUSED, SCOPE, plain_message
 from webdata_nb.contract.events import STREAMED
 from webdata_nb.contract.replies import Refusal
 from webdata_nb.page.errors import ApplicationError, BadInput
@@ -32,6 +32,7 @@ from webdata_nb.service.errors import (
     NoSuchJob,
     NothingToExport,
     ResultsExpired,
+    ScopeMissing,
     SourceAccessDenied,
     SourceBusy,
     SourceError,
@@ -69,7 +70,8 @@ Search, crawl and advertiser creatives as jobs over HTTP. Start a job, read its 
 completed, failed or cancelled, then export it. Bodies are JSON; every error body is an
 object with a `detail`.
 
-Every request except health checks and this document needs a key: `Authorization: Bearer KEY`.
+Every request except health checks and this document needs a key: `Authorization: Bearer KEY`. A
+key may be limited to scopes; each operation names those that open it, of which the key needs one.
 Times are UTC. Durations are seconds unless their name or description says milliseconds. Items
 marked *(ours)* are extensions of this service.
 """
@@ -203,6 +205,7 @@ MAX_FIELD_PROBLEMS: Final = 100
 STATUS: Final[dict[type[ApplicationError], int]] = {
     BadInput: 422,
     AccountSuspended: 403,
+    ScopeMissing: 403,
     NoSuchJob: 404,
     NoSuchDelivery: 404,
     NothingToExport: 404,
@@ -254,6 +257,8 @@ async def on_service_error(request: Request, error: Exception) -> JSONResponse:
     code = {"code": error.code} if isinstance(error, AccountLimitReached) else {}
     if isinstance(error, SourceAccessDenied | SourceRefused):
         code = {"code": REFUSED}
+    if isinstance(error, ScopeMissing):
+        code = {"code": SCOPE}
     return JSONResponse({"detail": str(error), **code}, status, _headers(error))
 
 

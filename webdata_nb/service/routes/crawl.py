@@ -69,6 +69,7 @@ from webdata_nb.service.routes.routing import (
     error_responses,
     examples,
     links,
+    scopes,
     strict_router,
 )
 from webdata_nb.service.store.records import (
@@ -101,6 +102,7 @@ router = strict_router("crawl", route_class=StatusRoute)
     response_model=StartReply,
     responses={200: {"links": CRAWL_LINKS}, **error_responses(409, 429)},
 )
+@scopes("crawl")
 async def start_crawl(
     request: Request,
     state: StateDep,
@@ -121,6 +123,7 @@ async def start_crawl(
     response_model=StartReply,
     responses={200: {"links": CRAWL_LINKS}, **error_responses(409, 429)},
 )
+@scopes("crawl")
 async def start_extended_crawl(
     request: Request,
     state: StateDep,
@@ -214,6 +217,7 @@ async def _start(
     responses={**conditional(), **error_responses(404)},
     openapi_extra=CONDITION,
 )
+@scopes("crawl", "read")
 async def get_crawl(
     request: Request,
     state: StateDep,
@@ -274,6 +278,7 @@ _PATIENCE_S: Final = 10.0
     response_model=CapturesReply,
     responses=error_responses(501, 502, 504),
 )
+@scopes("crawl")
 async def list_captures(
     request: Request,
     state: StateDep,
@@ -345,6 +350,7 @@ def _entry(archive: WebArchive, capture: CdxCapture) -> dict[str, Any]:
     responses={**conditional(), **error_responses(404)},
     openapi_extra=CONDITION,
 )
+@scopes("crawl", "read")
 async def get_crawl_receipt(
     state: StateDep,
     account_id: AccountId,
@@ -408,6 +414,7 @@ def _receipt_reply(
     responses={**conditional(), **error_responses(404, 410)},
     openapi_extra=CONDITION,
 )
+@scopes("crawl", "read")
 async def get_crawl_page_facts(
     state: StateDep,
     account_id: AccountId,

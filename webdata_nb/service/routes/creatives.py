@@ -29,6 +29,7 @@ from webdata_nb.service.routes.routing import (
     TimeoutMs,
     error_responses,
     examples,
+    scopes,
     strict_router,
 )
 
@@ -42,6 +43,7 @@ _SOURCE_ERRORS: Final = error_responses(429, 501, 502, 504)
     response_model=CreativesReply,
     responses=_SOURCE_ERRORS,
 )
+@scopes("creatives")
 async def list_creatives(
     http_request: Request,
     state: StateDep,
@@ -84,6 +86,7 @@ async def list_creatives(
     response_model=AdvertisersReply,
     responses=_SOURCE_ERRORS,
 )
+@scopes("creatives")
 async def find_advertisers(
     http_request: Request,
     state: StateDep,
@@ -126,6 +129,7 @@ async def _session_source(request: Request, state: AppState) -> tuple[Creatives,
         **error_responses(404, 503),
     },
 )
+@scopes("creatives", "read")
 async def get_creatives_file(state: StateDep, account_id: AccountId, sha256: Sha256) -> Response:
     """Download a file that a listing of creatives stored for the account, by its hash."""
     data = await state.creatives.files.get(account_id, sha256)

@@ -25,7 +25,12 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.replies import UsageReply, UsedCredits, Weight
 from webdata_nb.service.credits.ledger import CATALOG, Charge
 from webdata_nb.service.observability.logs import CALLER, event
-from webdata_nb.service.routes.routing import AccountId, StateDep, strict_router
+from webdata_nb.service.routes.routing import (
+    AccountId,
+    StateDep,
+    scopes,
+    strict_router,
+)
 from webdata_nb.service.store.job_context import StoreRetry
 from webdata_nb.service.store.sql.store import Store
 
@@ -37,6 +42,7 @@ router = strict_router("usage")
     summary="Read the price of each operation in credits",
     response_model=list[Weight],
 )
+@scopes("search", "crawl", "creatives", "read")
 async def list_weights() -> Response:
     """List the price of one unit of each operation, in credits."""
     return JSONResponse([weight.model_dump() for weight in CATALOG])
@@ -47,6 +53,7 @@ async def list_weights() -> Response:
     summary="Credits and active work of your account (ours)",
     response_model=UsageReply,
 )
+@scopes("search", "crawl", "creatives", "read")
 async def get_usage(state: StateDep, account_id: AccountId) -> Response:
     """Read the credits of the account: available, reserved, and used in this billing period."""
     usage = await state.store.accounts.usage(account_id, now=state.store.now())

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import limits, paths
-from webdata_nb.contract.outcomes import may_retry
+from webdata_nb.contract.outcomes import JobKind, may_retry
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.replies import (
     CancelReply,
@@ -40,22 +40,24 @@ from webdata_nb.page.errors import BadInput, PageError, ScrapeError
 from webdata_nb.page.extract.results import page_digest
 from webdata_nb.service.credits import ledger
 from webdata_nb.service.errors import InvalidJobState, JobFailure, NoSuchJob, UnreadableSecrets
-from webdata_nb.service.observability.logs import CALLER
+from webdata_nb.service.observability.logs import CALLER, Caller
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.replies import expiry_of
 from webdata_nb.service.routes.routing import (
     CONDITION,
-    AccountId,
+    CallerDep,
     Cursor,
     IdempotencyKeyHeader,
     JobId,
     ListLimit,
     StateDep,
+    check_scope,
     conditional,
     error_responses,
     examples,
     list_cursor,
     read_list_cursor,
+    scopes,
     strict_router,
 )
 from webdata_nb.service.signing.request_signer import SIGNATURE_HEADERS
@@ -178,6 +180,19 @@ def idempotency_key_of(key: str, operation: str, body: Mapping[str, Any] | str) 
     return IdempotencyKey(key, hashlib.sha256(canonical).hexdigest())
 
 
+async def check_kind(state: AppState, caller: Caller, job_id: str) -> None:
+    """Raise `ScopeMissing` if a job is of a kind that the key may not start."""
+    if not caller.scopes >= {"search", "crawl"}:
+        check_scope(caller, (await state.store.job(caller.account_id, job_id)).kind)
+
+
+def _readable_kind(caller: Caller) -> JobKind | None:
+    """Return the only kind of jobs that a key may read; None if it may read both."""
+    if "read" in caller.scopes or caller.scopes >= {"search", "crawl"}:
+        return None
+    return "search" if "search" in caller.scopes else "crawl"
+
+
 _NO_PARAMETERS: Final = NoParameters()
 
 router = strict_router("jobs")
@@ -190,15 +205,23 @@ router = strict_router("jobs")
     responses=conditional(),
     openapi_extra=CONDITION,
 )
+@scopes("search", "crawl", "read")
 async def list_jobs(
     state: StateDep,
-    account_id: AccountId,
+    caller: CallerDep,
     limit: ListLimit = limits.JOBS_LISTED_DEFAULT,
     cursor: Cursor = None,
 ) -> Response:
-    """List the account's jobs, newest first, for as long as their records are kept."""
-    before = read_list_cursor(cursor)
-    jobs = await state.store.jobs(account_id, limit=limit + 1, before=before)
+    """List the account's jobs, newest first, for as long as their records are kept.
+
+    A key with the scope `search` only, or `crawl` only, lists jobs of that kind.
+    """
+    jobs = await state.store.jobs(
+        caller.account_id,
+        limit=limit + 1,
+        before=read_list_cursor(cursor),
+        kind=_readable_kind(caller),
+    )
     reply: dict[str, Any] = {"success": True, "jobs": [_summary(job) for job in jobs[:limit]]}
     if len(jobs) > limit:
         reply["cursor"] = list_cursor(jobs[limit - 1])
@@ -211,17 +234,20 @@ async def list_jobs(
     response_model=CancelReply,
     responses=error_responses(404),
 )
+@scopes("search", "crawl")
 async def cancel_job(
     state: StateDep,
-    account_id: AccountId,
+    caller: CallerDep,
     job_id: JobId,
     _body: Annotated[NoParameters, examples("cancelJob")] = _NO_PARAMETERS,
 ) -> Response:
     """Cancel a job. Its rows so far are kept and charged; pages being loaded are dropped.
 
-    Cancelling a completed or failed job is a 400.
+    Cancelling a completed or failed job is a 400. The key needs the scope that starts jobs of this
+    kind.
     """
-    job = await state.store.cancel(account_id, job_id, now=state.store.now())
+    await check_kind(state, caller, job_id)
+    job = await state.store.cancel(caller.account_id, job_id, now=state.store.now())
     state.webhooks.wake()
     await state.runner.cancel(job.id)
     if job.kind == "crawl":
@@ -235,15 +261,18 @@ async def cancel_job(
     response_model=DeleteReply,
     responses=error_responses(404),
 )
-async def delete_job(state: StateDep, account_id: AccountId, job_id: JobId) -> Response:
+@scopes("search", "crawl")
+async def delete_job(state: StateDep, caller: CallerDep, job_id: JobId) -> Response:
     """Delete a completed, failed or cancelled job with all that is stored of it.
 
     From the reply on, the job is unknown to every request: its status, rows, exports, receipt and
     webhook deliveries, a retry, a crawl `since` it, the local search, and a start with its
     Idempotency-Key. What is left of it in the database is deleted in the background. The credits
-    that it has cost stay charged. Deleting a pending or running job is a 400: cancel it first.
+    that it has cost stay charged. Deleting a pending or running job is a 400: cancel it first. The key
+    needs the scope that starts jobs of this kind.
     """
-    await state.store.delete(account_id, job_id, now=state.store.now())
+    await check_kind(state, caller, job_id)
+    await state.store.delete(caller.account_id, job_id, now=state.store.now())
     state.notify_deleted()
     await state.store.wait_for_other_processes()  # which may have cached replies
     return JSONResponse({"success": True, "job_id": job_id, "status": "deleted"})
@@ -255,18 +284,21 @@ async def delete_job(state: StateDep, account_id: AccountId, job_id: JobId) -> R
     response_model=RetryReply,
     responses=error_responses(404, 409, 429),
 )
+@scopes("search", "crawl")
 async def retry_job(
     state: StateDep,
-    account_id: AccountId,
+    caller: CallerDep,
     job_id: JobId,
     _body: Annotated[NoParameters, examples("retryJob")] = _NO_PARAMETERS,
     idempotency_key: IdempotencyKeyHeader = None,
 ) -> Response:
     """Start a new job with the configuration of one that failed or was cancelled.
 
-    The old job does not change. Retrying a job in any other state is a 400.
+    The old job does not change. Retrying a job in any other state is a 400. The key needs the scope
+    that starts jobs of this kind.
     """
-    old = await state.store.job(account_id, job_id)
+    old = await state.store.job(caller.account_id, job_id)
+    check_scope(caller, old.kind)
     if not may_retry(old.state):
         raise InvalidJobState(
             f"the job is {old.state.value}; only failed or cancelled jobs can be retried",
@@ -324,9 +356,10 @@ def _time(at: float | None) -> datetime | None:
     summary="Compare extracted values with the stored pages (ours)",
     response_model=VerifyReply,
 )
+@scopes("search", "crawl", "read")
 async def verify_values(
     state: StateDep,
-    account_id: AccountId,
+    caller: CallerDep,
     verify_request: Annotated[VerifyRequest, examples("verifyValues")],
 ) -> Response:
     """Say of each value whether the page from which it was extracted contains it.
@@ -341,7 +374,7 @@ async def verify_values(
     sources: dict[tuple[str, str], StoredSource] = {}
     reasons: dict[str, str] = {}
     for job_id, of_job in urls.items():
-        found, reasons[job_id] = await _sources(state, account_id, job_id, of_job)
+        found, reasons[job_id] = await _sources(state, caller, job_id, of_job)
         keys = ((job_id, url) for url in of_job)
         sources.update(zip(keys, found, strict=True))
     compared = (
@@ -353,18 +386,19 @@ async def verify_values(
 
 
 async def _sources(
-    state: AppState, account_id: str, job_id: str, urls: Sequence[str]
+    state: AppState, caller: Caller, job_id: str, urls: Sequence[str]
 ) -> tuple[Sequence[StoredSource], str]:
     """Return the sources of pages of a job, and why one that is missing is."""
     no_sources = [StoredSource()] * len(urls)
     try:
-        job = await state.store.job(account_id, job_id)
+        job = await state.store.job(caller.account_id, job_id)
     except NoSuchJob:
         return no_sources, "the service has no such job, or not any more"
+    check_scope(caller, job.kind, "read")
     if expiry_of(state, job) is not None:
         return no_sources, "the rows of the job are past their retention"
     reason = "the job has no row with this URL, or extracted nothing from it"
-    return await state.store.page_sources(account_id, job_id, urls), reason
+    return await state.store.page_sources(caller.account_id, job_id, urls), reason
 
 
 async def _compare(

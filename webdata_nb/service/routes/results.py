@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -32,6 +32,7 @@ from webdata_nb.service.exports import (
     stream_zip,
 )
 from webdata_nb.service.http.compression import etag_matches, etag_of
+from webdata_nb.service.observability.logs import Caller
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.replies import check_not_expired, expiry_of, job_of
 from webdata_nb.service.routes.routing import (
@@ -44,6 +45,7 @@ from webdata_nb.service.routes.routing import (
     StateDep,
     conditional,
     error_responses,
+    scopes,
     strict_router,
     text_parameter,
 )
@@ -121,20 +123,22 @@ ROWS_PER_READ: Final = 500
 _STORE_READ_INTERVAL_S: Final = 1.0
 # The last bytes of a stream whose process stops: when to open it again. It is no event.
 _RECONNECT: Final = b": this process stops; open the stream again\nretry: 1000\n\n"
+_KEY_ENDED: Final = b": the key is not valid any more\n\n"
 _UNAVAILABLE: Final = b": the database is not available; the stream continues after it\n\n"
 
 
 router = strict_router()
 
 
+_LookUp = Callable[[], Awaitable[Caller | None]]
 _STREAM: Final = "text/event-stream"
 _RESUME: Final = (
     "Events of rows and `done` have an id; a client that sends the last one as `Last-Event-ID` "
     "receives the events after it. After `done` there are none: the answer is 204, at which an "
     "`EventSource` stops. The stream sends a comment line after 15 seconds without an event, and "
-    "stays open while the database is not available. A process that stops ends its streams without "
-    "`done`, with `retry:` as the time in milliseconds after which to open them again. Clients "
-    "must ignore unknown event names."
+    "stays open while the database is not available. It ends without `done` when the key does. A "
+    "process that stops ends its streams without `done`, with `retry:` as the time in milliseconds "
+    "after which to open them again. Clients must ignore unknown event names."
 )
 _PROGRESS: Final = (
     "| `progress` | progress of the job: `job_id`, `type`, `status`, `completed` and `total` rows, "
@@ -214,11 +218,12 @@ _CRAWL_EVENTS: Final = (StreamEvent.PROGRESS, StreamEvent.PAGE, StreamEvent.DONE
     response_class=Response,
     responses=_stream_responses(*_CRAWL_EVENTS),
 )
+@scopes("crawl", "read")
 async def watch_crawl(
-    state: StateDep, account_id: AccountId, job_id: JobId, last_event_id: LastEventId = "0"
+    request: Request, state: StateDep, job_id: JobId, last_event_id: LastEventId = "0"
 ) -> Response:
     """Stream progress, each final row and the end of a crawl."""
-    return await _watch(state, account_id, job_id, "crawl", StreamPosition.parse(last_event_id))
+    return await _watch(request, state, job_id, "crawl", StreamPosition.parse(last_event_id))
 
 
 @router.get(
@@ -229,28 +234,37 @@ async def watch_crawl(
     response_class=Response,
     responses=_stream_responses(*StreamEvent),
 )
+@scopes("search", "read")
 async def watch_search(
-    state: StateDep, account_id: AccountId, job_id: JobId, last_event_id: LastEventId = "0"
+    request: Request, state: StateDep, job_id: JobId, last_event_id: LastEventId = "0"
 ) -> Response:
     """Stream progress, each row when it is ranked and when it is final, and the end."""
-    return await _watch(state, account_id, job_id, "search", StreamPosition.parse(last_event_id))
+    return await _watch(request, state, job_id, "search", StreamPosition.parse(last_event_id))
 
 
 async def _watch(
-    state: AppState, account_id: str, job_id: str, kind: JobKind, position: StreamPosition
+    request: Request, state: AppState, job_id: str, kind: JobKind, position: StreamPosition
 ) -> Response:
-    job = await job_of(state, account_id, job_id, kind)
+    job = await job_of(state, request.state.account_id, job_id, kind)
     if position.ended and job.state.terminal:
         return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Cache-Control": "no-store"})
-    stream = _stream(state, account_id, job.id, position)
+    stream = _stream(state, job, position, request.state.look_up_caller)
     return StreamingResponse(stream, media_type=_STREAM, headers={"Cache-Control": "no-store"})
 
 
 async def _stream(
-    state: AppState, account_id: str, job_id: str, position: StreamPosition
+    state: AppState,
+    started: JobRecord,
+    position: StreamPosition,
+    look_up_caller: _LookUp,
 ) -> AsyncIterator[bytes]:
+    """Yield events until the job ends, or the key: a stream may last for hours."""
+    account_id, job_id = started.account_id, started.id
     with state.events.listen(job_id) as listener:
         while True:
+            if not await _is_valid(look_up_caller):
+                yield _KEY_ENDED
+                return
             try:
                 snapshot = await state.store.job_snapshot(
                     account_id, job_id, row_range=lambda _: None, examples=0
@@ -292,8 +306,19 @@ async def _stream(
                 return
             next_at = time.monotonic() + UPDATE_INTERVAL_S
             while not await listener.wait(KEEPALIVE_S):
+                if not await _is_valid(look_up_caller):
+                    yield _KEY_ENDED
+                    return
                 yield b": still here\n\n"
             await _wait_for_interval(state, listener, next_at)
+
+
+async def _is_valid(look_up_caller: _LookUp) -> bool:
+    """Whether the key of a stream is valid, as far as the store can say now."""
+    try:
+        return await look_up_caller() is not None
+    except StoreUnavailable:
+        return True
 
 
 async def _row_events(
@@ -390,6 +415,7 @@ _RESPONSES: Final = {**conditional({"content": _FILES}), **error_responses(404, 
     responses=_RESPONSES,
     openapi_extra=CONDITION,
 )
+@scopes("search", "read")
 async def export_search(
     request: Request,
     state: StateDep,
@@ -409,6 +435,7 @@ async def export_search(
     responses=_RESPONSES,
     openapi_extra=CONDITION,
 )
+@scopes("crawl", "read")
 async def export_crawl(
     request: Request,
     state: StateDep,

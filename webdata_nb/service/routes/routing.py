@@ -5,14 +5,16 @@ A module of routes creates a `router`, and each of its functions is one operatio
     router = strict_router("jobs")
 
     @router.get(paths.JOBS, summary="List your jobs", response_model=JobList)
+    @scopes("read")
     async def list_jobs(state: StateDep, account_id: AccountId, limit: ListLimit = 100) -> Response:
         ...
 
-The function's name becomes the operation id (`listJobs`), and its docstring the description.
-Parameters that it does not declare are a 422; numbers are parsed here, because pydantic accepts
-" 1", "+1" and "1.0". It returns a `Response`;
-`response_model` is only used in the document, and `responses=error_responses(404)` adds statuses
-to those of `ALWAYS`. A body is a parameter of its model, annotated with `examples`.
+The decorator `scopes` names those that open it; a key needs one of them, and a route without them
+raises. The function's name becomes the operation id (`listJobs`), and its docstring the
+description. Parameters that it does not declare are a 422; numbers are parsed here, because
+pydantic accepts " 1", "+1" and "1.0". It returns a `Response`; `response_model` is only used in the
+document, and `responses=error_responses(404)` adds statuses to those of `ALWAYS`. A body is a
+parameter of its model, annotated with `examples`.
 `application.ROUTERS` lists the routers.
 """
 
@@ -23,7 +25,7 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Annotated, Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
 import orjson
 from fastapi import APIRouter, Body, Depends, Header, Path, Query
@@ -37,8 +39,10 @@ from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 from webdata_nb.contract import limits, outcomes, paths
+from webdata_nb.contract.choices import KeyScope
 from webdata_nb.contract.replies import (
     LimitReached,
+    PermissionRefusal,
     Refusal,
     Reply,
     SourceFailure,
@@ -46,7 +50,8 @@ from webdata_nb.contract.replies import (
 )
 from webdata_nb.contract.requests import EXAMPLES
 from webdata_nb.page.errors import ApplicationError, BadInput
-from webdata_nb.service.errors import NoSuchDelivery, NoSuchJob
+from webdata_nb.service.errors import NoSuchDelivery, NoSuchJob, ScopeMissing
+from webdata_nb.service.observability.logs import Caller
 from webdata_nb.service.routes.app_state import AppState
 
 MAX_DEPTH: Final = limits.BODY_DEPTH
@@ -317,7 +322,7 @@ WITH_BODY: Final = (413, 415)
 MEANINGS: Final[Mapping[int, str]] = {
     400: "Not a valid HTTP request, or the job's present state does not allow it",
     401: "Missing or invalid bearer credential",
-    403: "The account of the key is suspended",
+    403: "The account of the key is suspended, or the key has no scope that opens the operation",
     404: "Unknown, owned by another account, or nothing to export",
     408: "Headers or body took longer than 10 seconds",
     409: "The same Idempotency-Key with another body, or secrets that no key decrypts",
@@ -350,6 +355,7 @@ _HEADERS: Final[Mapping[int, Mapping[str, Any]]] = {
     },
 }
 ERROR_BODIES: Final[Mapping[int, type[Reply]]] = {
+    403: PermissionRefusal,
     422: ValidationErrorReply,
     429: LimitReached,
     502: SourceFailure,
@@ -438,6 +444,26 @@ def field_problem(loc: tuple[str | int, ...], message: str, kind: str) -> dict[s
     return {"loc": list(loc), "msg": message, "type": kind}
 
 
+_Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
+_SCOPES_OF: Final[dict[Callable[..., Any], tuple[KeyScope, ...]]] = {}
+
+
+def scopes(*names: KeyScope) -> Callable[[_Endpoint], _Endpoint]:
+    """Return the decorator, next to the function, of an operation that each of `names` opens."""
+
+    def declare(endpoint: _Endpoint) -> _Endpoint:
+        _SCOPES_OF[endpoint] = names
+        return endpoint
+
+    return declare
+
+
+def check_scope(caller: Caller, *needed: KeyScope) -> None:
+    """Raise `ScopeMissing` unless a key has one of the scopes."""
+    if caller.scopes.isdisjoint(needed):
+        raise ScopeMissing(needed, caller.scopes)
+
+
 class OpenRoute(APIRoute):
     """A route that answers HEAD like GET; FastAPI's routes answer 405."""
 
@@ -458,7 +484,7 @@ class OpenRoute(APIRoute):
 
 
 class StrictRoute(OpenRoute):
-    """A route that needs a key and rejects undeclared query parameters.
+    """A route that needs a key with one of its scopes, and rejects undeclared query parameters.
 
     `json_object` parses the body strictly. A GET with valid parameters calls its function directly,
     because FastAPI's handling of parameters and dependencies takes longer than most functions.
@@ -466,21 +492,32 @@ class StrictRoute(OpenRoute):
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        self.scopes = _SCOPES_OF.get(endpoint, ())
+        if not self.scopes:
+            raise TypeError(f"declare the scopes of {endpoint.__name__}, the operation at {path}")
+        options["openapi_extra"] = {
+            # Any of these suffices, the key with the scope in each.
+            "security": [{"bearer": [scope]} for scope in self.scopes],
+            **(options.get("openapi_extra") or {}),
+        }
         body = WITH_BODY if "POST" in (options.get("methods") or ()) else ()
         options["responses"] = error_responses(*ALWAYS, *body) | (options.get("responses") or {})
         super().__init__(path, endpoint, **options)
+        names = " or ".join(f"`{scope}`" for scope in self.scopes)
+        self.description = f"{self.description}\n\nNeeds a key with the scope {names}.".lstrip()
         self._is_read = (
             "GET" in (self.methods or ())
             and not self.dependant.header_params
             and all(
-                each.name and each.call in {app_state_of, _account_of}
+                each.name and each.call in {app_state_of, _account_of, _caller_of}
                 for each in self.dependant.dependencies
             )
         )
         self._known_names = {field.alias for field in self.dependant.query_params}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Answer a request of a key that has the scope, whatever else is wrong with it."""
+        check_scope(scope["state"]["caller"], *self.scopes)
         response = None
         if self._is_read and (scope["method"] == "GET" or self._is_head(scope)):
             response = await self.read(Request(scope, receive))
@@ -583,6 +620,13 @@ async def _account_of(request: Request) -> str:
     return str(request.state.account_id)
 
 
+async def _caller_of(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
 StateDep = Annotated[AppState, Depends(app_state_of)]
 AccountId = Annotated[str, Depends(_account_of)]
 """The account of the request's key."""
+CallerDep = Annotated[Caller, Depends(_caller_of)]
+"""The request's key, for operations that depend on its scopes."""

@@ -36,6 +36,7 @@ from webdata_nb.service.routes.routing import (
     error_responses,
     examples,
     links,
+    scopes,
     strict_router,
 )
 from webdata_nb.service.store.records import JobRecord, JobSnapshot, RowRange
@@ -62,6 +63,7 @@ router = strict_router("search", route_class=StatusRoute)
     response_model=SearchStart,
     responses={200: {"links": _LINKS}, **error_responses(409, 429)},
 )
+@scopes("search")
 async def start_search(
     request: Request,
     state: StateDep,
@@ -102,6 +104,7 @@ async def start_search(
     responses={**conditional(), **error_responses(404)},
     openapi_extra=CONDITION,
 )
+@scopes("search", "read")
 async def get_search(
     request: Request,
     state: StateDep,
@@ -193,6 +196,7 @@ def _envelope(job: JobRecord, now: float) -> dict[str, object]:
 @router.get(
     paths.ENGINES, summary="List the providers of each engine (ours)", response_model=EngineList
 )
+@scopes("search", "read")
 async def list_engines(request: Request, state: StateDep) -> Response:
     """List the providers of each engine in the order of requests."""
     session = state.sessions.context_of(request.headers.get(LEASE_HEADER))

@@ -26,8 +26,10 @@ from webdata_nb.contract.events import (
 )
 from webdata_nb.contract.replies import DeliveryList, ReplayReply, WebhookStats, WebhookTestReply
 from webdata_nb.contract.requests import WebhookTest
+from webdata_nb.service.routes.jobs import check_kind
 from webdata_nb.service.routes.routing import (
     AccountId,
+    CallerDep,
     Cursor,
     DeliveryId,
     JobFilter,
@@ -37,6 +39,7 @@ from webdata_nb.service.routes.routing import (
     examples,
     list_cursor,
     read_list_cursor,
+    scopes,
     strict_router,
 )
 from webdata_nb.service.store.records import Delivery
@@ -53,6 +56,7 @@ router = strict_router("webhooks")
     summary="List webhook deliveries of your jobs",
     response_model=DeliveryList,
 )
+@scopes("read")
 async def list_deliveries(
     state: StateDep,
     account_id: AccountId,
@@ -82,11 +86,15 @@ async def list_deliveries(
     response_model=ReplayReply,
     responses=error_responses(404),
 )
-async def replay_delivery(
-    state: StateDep, account_id: AccountId, delivery_id: DeliveryId
-) -> Response:
-    """Send an acknowledged or failed delivery again, as a new delivery."""
-    replay = await state.webhooks.outbox.replay(account_id, delivery_id, now=state.store.now())
+@scopes("search", "crawl")
+async def replay_delivery(state: StateDep, caller: CallerDep, delivery_id: DeliveryId) -> Response:
+    """Send an acknowledged or failed delivery again, as a new delivery.
+
+    The key needs the scope that starts jobs of its job's kind.
+    """
+    outbox, account_id = state.webhooks.outbox, caller.account_id
+    await check_kind(state, caller, (await outbox.delivery(account_id, delivery_id)).job_id)
+    replay = await outbox.replay(account_id, delivery_id, now=state.store.now())
     state.webhooks.wake()
     return _json({"success": True, "delivery": delivery_fields(replay)})
 
@@ -96,6 +104,7 @@ async def replay_delivery(
     summary="Count webhook deliveries of your jobs",
     response_model=WebhookStats,
 )
+@scopes("read")
 async def get_webhook_stats(state: StateDep, account_id: AccountId) -> Response:
     """Count the deliveries of the account's jobs by state and by event."""
     counts = await state.webhooks.outbox.counts(account_id)
@@ -119,6 +128,7 @@ async def get_webhook_stats(state: StateDep, account_id: AccountId) -> Response:
     summary="Send one signed test delivery now",
     response_model=WebhookTestReply,
 )
+@scopes("search", "crawl")
 async def test_webhook(
     state: StateDep, test_request: Annotated[WebhookTest, examples("testWebhook")]
 ) -> Response:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from webdata_nb.contract.choices import KeyScope
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.outcomes import JobKind, JobStatus
 from webdata_nb.contract.replies import Receipt
@@ -452,7 +453,9 @@ class ApiKey:
     account_id: str
     account: str
     created_at: float
+    scopes: frozenset[KeyScope]
     ends_at: float | None
+    last_used_at: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
+from webdata_nb.contract.choices import DEFAULT_SCOPES, KEY_SCOPES, KeyScope
 from webdata_nb.contract.outcomes import JobKind, JobStatus
 from webdata_nb.service.credits import ledger
 from webdata_nb.service.credits.ledger import (
@@ -48,7 +49,23 @@ from webdata_nb.service.store.sql.connection import (
     Transaction,
 )
 
-FORMAT: Final = "webdata accounts 1"
+FORMAT: Final = "webdata accounts 2"
+
+
+def parse_scopes(text: str) -> tuple[KeyScope, ...]:
+    """Return the scopes of a text that separates them by commas; raises `ValueError`."""
+    names = {name.strip() for name in text.split(",")}
+    if unknown := sorted(names.difference(KEY_SCOPES)):
+        raise ValueError(f"scopes are {', '.join(KEY_SCOPES)}, not {unknown[0]!r}")
+    return tuple(scope for scope in KEY_SCOPES if scope in names)
+
+
+def _scopes_of(text: str | None) -> frozenset[KeyScope]:
+    """Return the scopes of a stored key; names of another release open nothing."""
+    if text is None:
+        return DEFAULT_SCOPES
+    names = text.split(",")
+    return frozenset(scope for scope in KEY_SCOPES if scope in names)
 
 
 class _Record(BaseModel):
@@ -62,7 +79,14 @@ class ExportedKey(_Record):
     name: str
     hash: str
     created_at: float
-    revoked_at: float | None
+    scopes: str | None
+    ends_at: float | None
+    last_used_at: float | None
+
+    @field_validator("scopes")
+    @classmethod
+    def _check_scopes(cls, text: str | None) -> str | None:
+        return text if text is None else ",".join(parse_scopes(text))
 
 
 class ExportedLine(_Record):
@@ -121,7 +145,7 @@ class ExportedAccount(_Record):
 class AccountExport(_Record):
     """The accounts of a store."""
 
-    format: Literal["webdata accounts 1"] = FORMAT
+    format: Literal["webdata accounts 2"] = FORMAT
     accounts: list[ExportedAccount]
 
 
@@ -431,6 +455,8 @@ def count_rows(kind: str, charged_rows: Sequence[SqlRow]) -> Counter[tuple[str, 
 
 R = TypeVar("R", bound=BaseModel)
 MAX_CACHED_KEYS: Final = 1024
+# How exact the time of a key's last use is.
+USE_INTERVAL_S: Final = 60.0
 _ACCOUNT_COLUMNS: Final = (
     *("id", "name", "created_at", "plan", "monthly", "concurrency"),
     *("monthly_left", "topup_left", "period_start", "suspended_at", "deleted_at", "cleared_at"),
@@ -442,8 +468,11 @@ class AccountStore:
 
     def __init__(self, database: SqlDatabase) -> None:
         self._database = database
-        self._cached_keys: dict[str, tuple[Caller, float | None]] = {}
+        self._cached_keys: dict[str, Caller] = {}
         self._cache_version = 0
+        # When keys were used since the last write, and when their uses were written, by their ids.
+        self._uses: dict[str, float] = {}
+        self._written_uses: dict[str, float] = {}
 
     async def ensure(self, account_id: str, name: str, *, now: float) -> None:
         """Create an account without limits, unless it exists."""
@@ -536,11 +565,26 @@ class AccountStore:
         return await self._database.change(change, lane=QUEUE_LANE)
 
     async def add_key(
-        self, key_id: str, account_id: str, name: str, key_hash: str, *, now: float
+        self,
+        key_id: str,
+        account_id: str,
+        name: str,
+        key_hash: str,
+        *,
+        now: float,
+        scopes: Sequence[KeyScope] | None = None,
+        ends_at: float | None = None,
     ) -> None:
-        """Add an API key, given by its hash."""
+        """Add an API key, given by its hash; without scopes it has all but `admin`."""
         await self._database.write(
-            "add_key", id=key_id, account_id=account_id, name=name, hash=key_hash, now=now
+            "add_key",
+            id=key_id,
+            account_id=account_id,
+            name=name,
+            hash=key_hash,
+            now=now,
+            scopes=None if scopes is None else ",".join(scopes),
+            ends_at=ends_at,
         )
 
     async def keys(self, account_id: str | None = None) -> list[ApiKey]:
@@ -552,7 +596,9 @@ class AccountStore:
                 row["account_id"],
                 row["account"],
                 row["created_at"],
-                row["revoked_at"],
+                _scopes_of(row["scopes"]),
+                row["ends_at"],
+                row["last_used_at"],
             )
             for row in await self._database.read("keys", account_id=account_id)
         ]
@@ -567,13 +613,25 @@ class AccountStore:
         await self._database.change(change)
 
     async def rotate_key(
-        self, key_id: str, new_id: str, key_hash: str, *, ends_at: float, now: float
-    ) -> None:
-        """Add a key of the same account and name, and end the old one at `ends_at`."""
+        self,
+        key_id: str,
+        new_id: str,
+        key_hash: str,
+        *,
+        ends_at: float,
+        new_ends_at: float | None = None,
+        now: float,
+    ) -> float | None:
+        """Add a key of the same account, name and scopes, and end the old one at `ends_at`.
 
-        def change(transaction: Transaction) -> None:
+        The new key ends at `new_ends_at`, or else when the old one was to end: a rotation does not
+        prolong an expiry. Returns that time, None if it does not end.
+        """
+
+        def change(transaction: Transaction) -> float | None:
             old = _load_key(transaction, key_id)
-            if old["revoked_at"] is not None and old["revoked_at"] <= now:
+            until: float | None = old["ends_at"] if new_ends_at is None else new_ends_at
+            if old["ends_at"] is not None and old["ends_at"] <= now:
                 raise NoSuchAccount(f"key {key_id} is over; create a new one instead")
             transaction.execute(
                 "add_key",
@@ -582,31 +640,62 @@ class AccountStore:
                 name=old["name"],
                 hash=key_hash,
                 now=now,
+                scopes=old["scopes"],
+                ends_at=until,
             )
             transaction.execute("end_key", id=key_id, at=ends_at)
+            return until
 
-        await self._database.change(change)
+        return await self._database.change(change)
 
     async def caller(self, key_hash: str, *, now: float) -> Caller | None:
-        """Return the account and the id of a valid key, or None.
+        """Return the account, id and scopes of a valid key, or None.
 
-        A key that another process ends is refused from then on. Raises `AccountSuspended`.
+        A key that another process ends is refused from then on. `write_uses` stores the use. Raises
+        `AccountSuspended`.
         """
         version = self._database.data_version()
         if version != self._cache_version or len(self._cached_keys) > MAX_CACHED_KEYS:
             self._cached_keys, self._cache_version = {}, version
-        cached = self._cached_keys.get(key_hash)
-        if cached is None:
+        caller = self._cached_keys.get(key_hash)
+        if caller is None:
             cache = self._cached_keys  # another one, if the version changes meanwhile
             rows = await self._database.read("valid_key", hash=key_hash, now=now)
             if not rows:
                 return None
-            if rows[0]["suspended_at"] is not None:
+            [row] = rows
+            if row["suspended_at"] is not None:
                 raise AccountSuspended
-            caller = Caller(str(rows[0]["account_id"]), str(rows[0]["id"]))
-            cached = cache[key_hash] = (caller, rows[0]["revoked_at"])
-        caller, ends_at = cached
-        return caller if ends_at is None or ends_at > now else None
+            scopes, key_id = _scopes_of(row["scopes"]), str(row["id"])
+            caller = Caller(str(row["account_id"]), key_id, scopes, row["ends_at"])
+            cache[key_hash] = caller
+        if caller.ends_at is not None and caller.ends_at <= now:
+            return None
+        if caller.key_id is not None:
+            self._uses[caller.key_id] = now
+        return caller
+
+    async def write_uses(self, *, now: float) -> None:
+        """Store when keys were used, each key at most once in `USE_INTERVAL_S`."""
+        due = {
+            key_id: used_at
+            for key_id, used_at in sorted(self._uses.items())
+            if now - self._written_uses.get(key_id, -USE_INTERVAL_S) >= USE_INTERVAL_S
+        }
+        if not due:
+            return
+        # In the order of the ids, in which other processes lock the rows too.
+        values = [
+            {"id": key_id, "at": used_at, "interval_s": USE_INTERVAL_S}
+            for key_id, used_at in due.items()
+        ]
+        await self._database.change(lambda change: change.execute_many("use_key", values))
+        self._written_uses = {
+            key_id: at for key_id, at in self._written_uses.items() if now - at < USE_INTERVAL_S
+        } | dict.fromkeys(due, now)
+        for key_id, used_at in due.items():
+            if self._uses[key_id] == used_at:  # not used again meanwhile
+                del self._uses[key_id]
 
     async def open_call(
         self,

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from webdata_nb.contract.outcomes import JobStatus
+from webdata_nb.contract.outcomes import JobKind, JobStatus
 from webdata_nb.contract.replies import Receipt
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import IdempotencyConflict, InvalidJobState, LeaseLost, NoSuchJob
@@ -517,12 +517,25 @@ class JobStore:
         return job_of_row(rows[0], self.cipher)
 
     async def jobs(
-        self, account_id: str, *, limit: int, before: tuple[float, str] | None = None
+        self,
+        account_id: str,
+        *,
+        limit: int,
+        before: tuple[float, str] | None = None,
+        kind: JobKind | None = None,
     ) -> list[JobRecord]:
-        """Return an account's jobs, newest first, older than `before` (created_at, id)."""
+        """Return an account's jobs, newest first, older than `before` (created_at, id).
+
+        With `kind` only those of that kind.
+        """
         created_at, job_id = before or NEWEST
         rows = await self.database.read(
-            "jobs", account_id=account_id, before=created_at, before_id=job_id, limit=limit
+            "jobs",
+            account_id=account_id,
+            before=created_at,
+            before_id=job_id,
+            kind=kind,
+            limit=limit,
         )
         return [job_of_row(row, self.cipher) for row in rows]
 

@@ -216,7 +216,7 @@ class Outbox:
         InvalidJobState
             It is pending.
         """
-        old = await self._load(account_id, delivery_id)
+        old = await self.delivery(account_id, delivery_id)
         if old.state == "pending":
             raise InvalidJobState(
                 "the delivery is pending; it can be replayed once it has ended", state=old.state
@@ -235,9 +235,10 @@ class Outbox:
             replay=True,
             now=now,
         )
-        return await self._load(account_id, new_id)
+        return await self.delivery(account_id, new_id)
 
-    async def _load(self, account_id: str, delivery_id: str) -> Delivery:
+    async def delivery(self, account_id: str, delivery_id: str) -> Delivery:
+        """Return a delivery of the account; raises `NoSuchDelivery`."""
         rows = await self._database.read("delivery", id=delivery_id, account_id=account_id)
         if not rows:
             raise NoSuchDelivery("no such delivery")

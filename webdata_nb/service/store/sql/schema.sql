@@ -25,14 +25,17 @@ CREATE TABLE account (
 CREATE UNIQUE INDEX account_name ON account (name);
 CREATE INDEX account_suspended ON account (id) WHERE suspended_at IS NOT NULL;
 
--- A key opens one account.
+-- A key opens one account, for some scopes or for all but `admin`, until it ends: at its expiry, when it
+-- is revoked, or some time after its rotation. `last_used_at` is about a minute behind.
 CREATE TABLE api_key (
   id TEXT PRIMARY KEY,
   account_id TEXT NOT NULL REFERENCES account (id),
   name TEXT NOT NULL,
   hash TEXT NOT NULL UNIQUE,
   created_at DOUBLE PRECISION NOT NULL,
-  revoked_at DOUBLE PRECISION
+  scopes TEXT,
+  ends_at DOUBLE PRECISION,
+  last_used_at DOUBLE PRECISION
 );
 
 -- A job is its own queue entry: pending, or running under a lease that may run out. A deleted job

@@ -20,19 +20,20 @@ UPDATE account SET suspended_at = NULL WHERE id = :id;
 
 -- name: add_key
 -- Only the hash of a key is stored.
-INSERT INTO api_key (id, account_id, name, hash, created_at)
-VALUES (:id, :account_id, :name, :hash, :now);
+INSERT INTO api_key (id, account_id, name, hash, created_at, scopes, ends_at)
+VALUES (:id, :account_id, :name, :hash, :now, :scopes, :ends_at);
 
 -- name: valid_key
--- A key ends when it is revoked, or some time after its rotation.
-SELECT id, account_id, revoked_at, (
+-- A key ends when it is revoked, or some time after its rotation, or expires.
+SELECT id, account_id, scopes, ends_at, (
   SELECT suspended_at FROM account WHERE account.id = api_key.account_id
 ) AS suspended_at FROM api_key
-WHERE hash = :hash AND (revoked_at IS NULL OR revoked_at > :now);
+WHERE hash = :hash AND (ends_at IS NULL OR ends_at > :now);
 
 -- name: keys
 -- All keys ever made, of one account or of all, with their account's name.
-SELECT k.id, k.name, k.created_at, k.revoked_at, k.account_id, a.name AS account
+SELECT
+  k.id, k.name, k.created_at, k.scopes, k.ends_at, k.last_used_at, k.account_id, a.name AS account
 FROM api_key k JOIN account a ON a.id = k.account_id
 WHERE (CAST(:account_id AS TEXT) IS NULL OR k.account_id = :account_id) ORDER BY k.created_at, k.id;
 
@@ -41,7 +42,12 @@ SELECT * FROM api_key WHERE id = :id;
 
 -- name: end_key
 -- A key ends once, at the earliest of the times given.
-UPDATE api_key SET revoked_at = :at WHERE id = :id AND (revoked_at IS NULL OR revoked_at > :at);
+UPDATE api_key SET ends_at = :at WHERE id = :id AND (ends_at IS NULL OR ends_at > :at);
+
+-- name: use_key
+-- Another process may have written a use of the same minute.
+UPDATE api_key SET last_used_at = :at
+WHERE id = :id AND (last_used_at IS NULL OR last_used_at <= :at - CAST(:interval_s AS DOUBLE PRECISION));
 
 -- name: all_keys
 SELECT * FROM api_key ORDER BY created_at, id;
@@ -63,5 +69,5 @@ INSERT INTO account (
 );
 
 -- name: import_key
-INSERT INTO api_key (id, account_id, name, hash, created_at, revoked_at)
-VALUES (:id, :account_id, :name, :hash, :created_at, :revoked_at);
+INSERT INTO api_key (id, account_id, name, hash, created_at, scopes, ends_at, last_used_at)
+VALUES (:id, :account_id, :name, :hash, :created_at, :scopes, :ends_at, :last_used_at);

@@ -25,9 +25,10 @@ SET fingerprint = excluded.fingerprint, job_id = excluded.job_id, created_at = e
 SELECT * FROM job WHERE id = :id AND account_id = :account_id;
 
 -- name: jobs
--- An account's jobs, newest first, older than the cursor.
+-- An account's jobs, newest first, older than the cursor, of a kind or of both.
 SELECT * FROM job
 WHERE account_id = :account_id AND (created_at, id) < (:before, :before_id)
+  AND (CAST(:kind AS TEXT) IS NULL OR kind = :kind)
 ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: claim
