@@ -34,6 +34,7 @@ EXAMPLES: list[errors.WebdataError] = [
     errors.ServiceError("m", status=409, detail="d", retry_after=1.0),
     errors.WrongState("m", status=400),
     errors.AuthError("m", status=401),
+    errors.PermissionDenied("m", status=403),
     errors.NotFound("m", status=404),
     errors.Expired("m", status=410),
     errors.InvalidRequest("m", status=422, fields=(("query", "wrong"),)),

@@ -175,6 +175,8 @@ class WireService:
             "period_end": "2026-12-01T00:00:00Z",
             "active": 1,
             "limit": 8,
+            "scopes": ["search", "read"],
+            "key_ends_at": None,
             "operations": [{"platform": "crawl", "operation": "page", "units": 10, "credits": 10}],
         }
         self.weights: list[Row] = [{"platform": "crawl", "operation": "page", "weight": 1.0}]

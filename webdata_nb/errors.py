@@ -20,7 +20,8 @@
     ├── BadAnswer                a reply that breaks the contract; names the field
     ├── ServiceError             the service answered with an error status (any other 4xx)
     │   ├── WrongState      400  the job's present state does not allow the action
-    │   ├── AuthError       401  the key is missing or not accepted (also 403)
+    │   ├── AuthError       401  the key is missing or not accepted
+    │   │   └── PermissionDenied  403  the key lacks the scope that this needs
     │   ├── NotFound        404  no such job for this key, or nothing to export
     │   ├── Expired         410  the raw results are past their retention
     │   ├── InvalidRequest  422  the request is wrong; names the fields (also 400, 413)
@@ -242,6 +243,13 @@ class WrongState(ServiceError):
 
 class AuthError(ServiceError):
     """The key is missing, invalid or not authorized."""
+
+
+class PermissionDenied(AuthError):
+    """The service knows the key, and does not open the operation to it.
+
+    `detail` names the scope that the operation needs, and those of the key.
+    """
 
 
 class NotFound(ServiceError):

@@ -109,6 +109,7 @@ def test_usage_is_one_row_whatever_has_no_limit(service: WireService) -> None:
     [row] = usage_df().to_dict("records")
     assert (row["plan"], row["monthly_left"], row["active"], row["limit"]) == ("team", 988.0, 1, 8)
     assert row["operations"][0]["operation"] == "page"
+    assert (list(row["scopes"]), pd.isna(row["key_ends_at"])) == (["search", "read"], True)
     assert row["extra"]["balance"] == 5
     known = usage_df().dtypes
     service.usage.update(monthly=None, monthly_left=None, limit=None)

@@ -102,7 +102,7 @@ async def test_an_export_that_breaks_off_is_an_error(service: Service, client: C
         (400, errors.InvalidRequest),
         (401, errors.AuthError),
         (402, errors.QuotaExhausted),
-        (403, errors.AuthError),
+        (403, errors.PermissionDenied),
         (404, errors.NotFound),
         (405, errors.NotSupported),
         (406, errors.NotSupported),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from tests.stores.jobs import ALICE, BOB, NOW, account_of, claimed, entry, new_job
 from tests.stores.jobs import accounts as accounts_of_both
+from webdata_nb.contract.choices import DEFAULT_SCOPES
 from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.credits.ledger import Charge, Terms
 from webdata_nb.service.errors import (
@@ -17,6 +19,7 @@ from webdata_nb.service.errors import (
     LeaseLost,
     NoSuchAccount,
 )
+from webdata_nb.service.observability.logs import Caller
 from webdata_nb.service.store.records import CommitBatch
 from webdata_nb.service.store.sql.accounts import AccountStore
 from webdata_nb.service.store.sql.store import Store
@@ -59,6 +62,82 @@ class TestAccountContract:
             ("k1", "laptop", "Alice", NOW + 60),
             ("k2", "laptop", "Alice", NOW + 9),
         ]
+
+    async def test_key_has_scopes_and_an_end_that_a_rotation_keeps(self, store: Store) -> None:
+        accounts = await opened(store)
+        await accounts.add_key("k1", "a", "plain", "hash-1", now=NOW)
+        await accounts.add_key(
+            "k2", "a", "ci", "hash-2", now=NOW, scopes=("search", "read"), ends_at=NOW + DAY
+        )
+        old_ends_at, no_end = NOW + 60, None
+        assert (
+            await accounts.rotate_key("k1", "k3", "hash-3", ends_at=old_ends_at, now=NOW) is no_end
+        )
+        rotated = await accounts.rotate_key("k2", "k4", "hash-4", ends_at=old_ends_at, now=NOW)
+        assert rotated == NOW + DAY
+        renewed = await accounts.rotate_key(
+            "k4", "k5", "hash-5", ends_at=NOW + 2 * DAY, new_ends_at=NOW + 9 * DAY, now=NOW
+        )
+        assert renewed == NOW + 9 * DAY
+        some = frozenset({"search", "read"})
+        for number, scopes, ends_at in (
+            (1, DEFAULT_SCOPES, NOW + 60),
+            (2, some, NOW + 60),
+            (3, DEFAULT_SCOPES, None),
+            (4, some, NOW + DAY),  # its grace is longer than what was left of it
+            (5, some, NOW + 9 * DAY),
+        ):
+            caller = await accounts.caller(f"hash-{number}", now=NOW)
+            assert caller == Caller("a", f"k{number}", scopes, ends_at)
+            if ends_at is not None:
+                assert await accounts.caller(f"hash-{number}", now=ends_at - 1) == caller
+                assert await accounts.caller(f"hash-{number}", now=ends_at) is None
+        listed = {key.id: (key.scopes, key.ends_at) for key in await accounts.keys("a")}
+        assert listed["k4"] == (some, NOW + DAY)
+
+    async def test_names_of_unknown_scopes_open_nothing(self, store: Store) -> None:
+        accounts = await opened(store)
+        later: Any = ("later", "read")
+        await accounts.add_key("k1", "a", "newer", "hash-1", now=NOW, scopes=later)
+        await accounts.add_key("k2", "a", "empty", "hash-2", now=NOW, scopes=())
+        callers = [await accounts.caller(f"hash-{n}", now=NOW) for n in (1, 2)]
+        assert [caller and caller.scopes for caller in callers] == [
+            frozenset({"read"}),
+            frozenset(),
+        ]
+
+    async def test_last_use_is_stored_once_a_minute(self, store: Store) -> None:
+        accounts = await opened(store)
+        another = AccountStore(store.database)  # of another process
+        for number in (1, 2):
+            await accounts.add_key(f"k{number}", "a", "laptop", f"hash-{number}", now=NOW)
+
+        async def last_uses() -> list[float | None]:
+            return [key.last_used_at for key in await accounts.keys("a")]
+
+        async def use(of: AccountStore, at: float, number: int = 1) -> None:
+            assert await of.caller(f"hash-{number}", now=at)
+            await of.write_uses(now=at)
+
+        assert await accounts.caller("unknown", now=NOW) is None
+        await accounts.write_uses(now=NOW)
+        assert await last_uses() == [None, None]
+        await use(accounts, NOW + 1)
+        assert await last_uses() == [NOW + 1, None]
+        await use(accounts, NOW + 30)
+        await use(another, NOW + 40)
+        await use(accounts, NOW + 50, number=2)
+        assert await last_uses() == [NOW + 1, NOW + 50]
+        await use(another, NOW + 100.5)  # it wrote nothing before, and may write now
+        assert await last_uses() == [NOW + 100.5, NOW + 50]
+        await use(accounts, NOW + 99)  # a slower clock
+        assert await last_uses() == [NOW + 100.5, NOW + 50]
+        await accounts.caller("hash-2", now=NOW + 70)
+        await accounts.write_uses(now=NOW + 80)  # too early, so it waits
+        await accounts.write_uses(now=NOW + 112)
+        assert await last_uses() == [NOW + 100.5, NOW + 50]
+        await use(accounts, NOW + 180, number=2)
+        assert await last_uses() == [NOW + 100.5, NOW + 180]
 
     async def test_usage_is_of_one_state_while_calls_end(self, store: Store) -> None:
         accounts = await opened(store, monthly=1000)

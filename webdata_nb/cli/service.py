@@ -33,6 +33,7 @@ from webdata_nb.cli.output import (
     shown_width,
     utc_time,
 )
+from webdata_nb.contract.choices import KEY_SCOPES, KeyScope
 from webdata_nb.contract.operator_views import GROUPS, KINDS, STATES, VIEWS, ColumnKind, View
 from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.service.settings import Command, Option, options_of
@@ -164,6 +165,7 @@ def _stop(args: argparse.Namespace) -> None:
 
 _DEFAULT_GRACE_HOURS: Final = 24.0
 _MAX_GRACE_HOURS: Final = 24 * 365
+_MAX_EXPIRY_DAYS: Final = 3650
 _MAX_NAME_LENGTH: Final = 100
 _NO_LIMIT: Final = "no limit"
 _ACCOUNT_COLUMNS: Final = (
@@ -309,6 +311,12 @@ def _add_keys(group: Commands) -> None:
         metavar="NAME",
         help="account of the key (default: a new one with the key's name)",
     )
+    create.add_argument(
+        "--scopes",
+        metavar="SCOPES",
+        help=f"some of {', '.join(KEY_SCOPES)}, separated by commas (default: all but admin)",
+    )
+    _add_expiry(create, "days after which the key ends (default: it does not)")
     _add_terms(create)
     text = "List the keys; the service stores only their hashes."
     listing = add_accounts_command(group, "list", _list_keys, text)
@@ -323,6 +331,7 @@ def _add_keys(group: Commands) -> None:
         metavar="HOURS",
         help="hours for which the old key stays valid (default 24; 0: revoke it now)",
     )
+    _add_expiry(rotate, "days after which the new key ends (default: when the old one was to end)")
     text = "End a key now; its account and jobs stay."
     revoke = add_accounts_command(group, "revoke", _revoke_key, text)
     revoke.add_argument("key", metavar="KEY_ID")
@@ -338,11 +347,27 @@ def _add_keys(group: Commands) -> None:
     import_.add_argument("file", type=Path, metavar="FILE", help="a file of `webdata keys export`")
 
 
+def _add_expiry(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--expires", type=float, metavar="DAYS", help=text)
+
+
+def _expiry(args: argparse.Namespace, now: float) -> float | None:
+    """Return when a key ends, in seconds since the epoch."""
+    if args.expires is None:
+        return None
+    if not 0 < args.expires <= _MAX_EXPIRY_DAYS:
+        raise InvalidArgument(
+            f"--expires takes days, more than 0 and up to {_MAX_EXPIRY_DAYS}, not {args.expires:g}"
+        )
+    return now + float(args.expires) * _DAY_S
+
+
 async def _create_key(accounts: AccountStore, args: argparse.Namespace) -> None:
     from webdata_nb.service.credits.ledger import DEFAULT_PLAN
     from webdata_nb.service.encryption import key_hash, new_api_key, new_id
 
     name, now = _valid_name(args.name), time.time()
+    ends_at, scopes = _expiry(args, now), _scopes(args.scopes)
     if args.account is None:
         account_id = await _add_account(accounts, name, _terms(args, DEFAULT_PLAN))
     elif _has_terms(args):
@@ -353,9 +378,20 @@ async def _create_key(accounts: AccountStore, args: argparse.Namespace) -> None:
     else:
         account_id = (await accounts.named(args.account, now=now)).id
     key_id, key = new_id("key"), new_api_key()
-    await accounts.add_key(key_id, account_id, name, key_hash(key), now=now)
+    await accounts.add_key(
+        key_id, account_id, name, key_hash(key), now=now, scopes=scopes, ends_at=ends_at
+    )
     report(f"created {key_id}; the key is shown this once, and only its hash is kept:")
     print(key)
+
+
+def _scopes(text: str | None) -> tuple[KeyScope, ...] | None:
+    from webdata_nb.service.store.sql.accounts import parse_scopes
+
+    try:
+        return None if text is None else parse_scopes(text)
+    except ValueError as error:
+        raise InvalidArgument(f"--scopes: {error}") from None
 
 
 async def _list_keys(accounts: AccountStore, args: argparse.Namespace) -> None:
@@ -366,11 +402,21 @@ async def _list_keys(accounts: AccountStore, args: argparse.Namespace) -> None:
 
 
 async def _print_keys(accounts: AccountStore, account_id: str | None) -> None:
+    from webdata_nb.service.store.sql.accounts import scopes_text
+
     now = time.time()
     _print_columns(
-        ("key", "name", "account", "created", "state"),
+        ("key", "name", "account", "scopes", "created", "last used", "state"),
         (
-            (key.id, key.name, key.account, utc_time(key.created_at), _key_state(key.ends_at, now))
+            (
+                key.id,
+                key.name,
+                key.account,
+                scopes_text(key.scopes),
+                utc_time(key.created_at),
+                "never" if key.last_used_at is None else utc_time(key.last_used_at),
+                _key_state(key.ends_at, now),
+            )
             for key in await accounts.keys(account_id)
         ),
     )
@@ -389,8 +435,17 @@ async def _rotate_key(accounts: AccountStore, args: argparse.Namespace) -> None:
         raise InvalidArgument(f"--grace takes hours from 0 to {_MAX_GRACE_HOURS}")
     key_id, key, now = new_id("key"), new_api_key(), time.time()
     ends_at = now + args.grace * 3600
-    await accounts.rotate_key(args.key, key_id, key_hash(key), ends_at=ends_at, now=now)
+    new_ends_at = await accounts.rotate_key(
+        args.key,
+        key_id,
+        key_hash(key),
+        ends_at=ends_at,
+        new_ends_at=_expiry(args, now),
+        now=now,
+    )
     report(f"created {key_id} in place of {args.key}, which is {_key_state(ends_at, now)}:")
+    if new_ends_at is not None:
+        report(f"{key_id} is {_key_state(new_ends_at, now)}; --expires gives it another end")
     print(key)
 
 

@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from webdata_nb.contract.choices import FORMAT_VALUES, ValueType
+from webdata_nb.contract.choices import FORMAT_VALUES, KeyScope, ValueType
 from webdata_nb.contract.events import Cost
 from webdata_nb.contract.outcomes import ClaimChecks, JobKind, JobStatus
 
@@ -827,6 +827,12 @@ class UsageReply(SuccessReply):
     limit: int | None = Field(
         default=None,
         description="Most active jobs and calls at once; null without a limit.",
+    )
+    scopes: list[KeyScope] = Field(
+        default_factory=list, description="What the key of this request opens."
+    )
+    key_ends_at: datetime | None = Field(
+        default=None, description="When the key of this request ends (UTC); null if it does not."
     )
     operations: list[UsedCredits] = Field(
         default_factory=list, description="Charges of the period, by operation."

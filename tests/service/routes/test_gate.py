@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import socket
+from collections.abc import AsyncIterator
 from pathlib import Path
 from time import time
+from typing import Any
 
+import httpx
 import pytest
-from starlette.types import Message
+from starlette.responses import PlainTextResponse
+from starlette.types import Message, Receive, Scope, Send
 
 from tests.service.conftest import Api, open_service
 from tests.service.job_stores import store_of
+from tests.service.routes.teams import member
+from webdata_nb.contract import paths
 from webdata_nb.service.encryption import key_hash
-from webdata_nb.service.http.middleware import MAX_BODY_BYTES
+from webdata_nb.service.http.middleware import MAX_BODY_BYTES, Gate, local_callers
 
 
 @pytest.mark.parametrize(
@@ -142,3 +151,105 @@ async def test_a_team_service_knows_accounts_by_their_keys(tmp_path: Path) -> No
         # The local service's own token opens nothing here, and its control calls are not there.
         await api.get("/v1/jobs", status=401)
         await api.get("/local/hello", status=404, headers=mine)
+
+
+@pytest.mark.both_stores
+async def test_stream_ends_with_the_key_that_opened_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webdata_nb.service.routes.results.KEEPALIVE_S", 0.1)
+    headers = await member(tmp_path, "alice")
+    networks = ("127.0.0.1/32",)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        site = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        async with open_service(tmp_path, "team", allow_networks=networks) as api:
+            job_id = await api.start_job("crawl", {"url": site}, headers=headers)
+            sent: list[bytes] = []
+            begun = asyncio.Event()
+
+            async def receive() -> Message:
+                await asyncio.Event().wait()
+                raise AssertionError
+
+            async def send(message: Message) -> None:
+                sent.append(message.get("body", b""))
+                if sent[-1]:
+                    begun.set()
+
+            request = api.http.build_request("GET", f"/v1/crawl/{job_id}/events", headers=headers)
+            scope = {
+                "type": "http",
+                "method": "GET",
+                "path": request.url.path,
+                "query_string": b"",
+                "headers": [(name.lower(), value) for name, value in request.headers.raw],
+            }
+            stream = asyncio.create_task(api.running.app(scope, receive, send))
+            async with asyncio.timeout(30):
+                await begun.wait()
+                async with store_of(tmp_path) as store:
+                    await store.accounts.end_key("key_alice", at=store.now())
+                await stream
+            assert b"".join(sent).endswith(b": the key is not valid any more\n\n")
+            await api.get(paths.USAGE, 401, headers=headers)
+
+
+def basic(text: str) -> dict[str, str]:
+    return {"Authorization": f"Basic {base64.b64encode(text.encode()).decode()}"}
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[httpx.AsyncClient]:
+    """A gate whose application answers any request with its method, for the key `secret`."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse(scope["state"]["account_id"])(scope, receive, send)
+
+    gate = Gate(app, caller_of=local_callers("secret", "alice"), loopback_only=False)
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(gate), base_url="http://team.example"
+    ) as http:
+        yield http
+
+
+@pytest.mark.parametrize("path", ["/operator", "/operator/", "/operator/jobs?account=a"])
+async def test_browser_opens_the_operators_page_with_the_key_as_password(
+    page: httpx.AsyncClient, path: str
+) -> None:
+    for user in ("", "anyone", "é"):
+        answer = await page.get(path, headers=basic(f"{user}:secret"))
+        assert (answer.status_code, answer.text) == (200, "alice")
+        assert (await page.head(path, headers=basic(f"{user}:secret"))).status_code == 200
+    assert (await page.post(path, headers={"Authorization": "Bearer secret"})).status_code == 200
+    headers: Any
+    for headers in (
+        {},
+        basic("u:wrong"),
+        basic("secret"),
+        basic("secret:"),
+        {"Authorization": "Basic !"},
+    ):
+        answer = await page.get(path, headers=headers)
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (
+            401,
+            'Basic realm="webdata"',
+        )
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        *((method, "/operator/jobs") for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS")),
+        ("GET", "/v1/operator/jobs"),
+        ("GET", "/operators"),
+        ("GET", "/Operator/"),
+        ("GET", "//operator/"),
+        ("GET", "/v1/jobs"),
+        ("GET", "/v1/jobs?/operator/"),
+        ("GET", "/v1/..;/operator/"),
+    ],
+)
+async def test_password_opens_nothing_else(page: httpx.AsyncClient, method: str, path: str) -> None:
+    url = page.base_url.copy_with(raw_path=path.encode())
+    answer = await page.request(method, url, headers=basic("anyone:secret"))
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import AsyncIterator
@@ -16,8 +17,13 @@ from tests.service.conftest import LOCAL_ONLY, Api, open_service
 from tests.service.job_stores import store_of, wait_for_other_processes
 from tests.service.routes.teams import member
 from webdata_nb.contract import paths
+from webdata_nb.contract.choices import KEY_SCOPES, KeyScope
 from webdata_nb.contract.local import Access, SessionSettings
 from webdata_nb.service.creatives.sample import advertiser_ids
+from webdata_nb.service.encryption import key_hash
+from webdata_nb.service.http.middleware import OPEN_PATHS
+from webdata_nb.service.routes.application import Application
+from webdata_nb.service.routes.routing import OpenRoute, StrictRoute
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 # What an operation is: method, path, body, and the kind of thing that it is about, if any.
@@ -75,6 +81,37 @@ OPERATIONS = {
     "webhook test": ("POST", paths.WEBHOOK_TEST, {}, None),
     "delete": ("DELETE", paths.JOB, None, "crawl"),
 }
+# Which scopes open it; of a crawl, where it is about a job.
+OPENED_BY = {
+    "search": "search",
+    "search status": "search read",
+    "search events": "search read",
+    "search export": "search read",
+    "crawl": "crawl",
+    "long crawl": "crawl",
+    "incremental crawl": "crawl",
+    "dated crawl": "crawl",
+    "captures": "crawl",
+    "crawl status": "crawl read",
+    "crawl events": "crawl read",
+    "crawl export": "crawl read",
+    "crawl receipt": "crawl read",
+    "crawl page facts": "crawl read",
+    "cancel": "crawl",
+    "retry": "crawl",
+    "verify": "search crawl read",
+    "jobs": "search crawl read",
+    "engines": "search read",
+    "advertisers": "creatives",
+    "file": "creatives read",
+    "replay": "crawl",
+    "creatives": "creatives",
+    "weights": "search crawl creatives read",
+    "usage": "search crawl creatives read",
+    "deliveries": "read",
+    "webhook stats": "read",
+    "webhook test": "search crawl",
+}
 INVALID_CREDENTIALS = {
     "none": None,
     "empty": "",
@@ -110,6 +147,11 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
     await member(tmp_path, "mallory")
     async with store_of(tmp_path) as store:
         await store.accounts.end_key("key_mallory", at=time.time())
+        for scope in KEY_SCOPES:
+            key = key_hash(f"wdk_{scope}")
+            await store.accounts.add_key(
+                f"key_{scope}", "alice", scope, key, now=time.time(), scopes=[scope]
+            )
     # No test asks a web archive on the internet.
     no_archive = SessionSettings(engines=LOCAL_ONLY.engines, providers={"wayback": Access(url="-")})
     async with open_service(tmp_path, "team", providers=no_archive) as api:
@@ -185,6 +227,130 @@ async def test_owner_has_access(team: Team) -> None:
         assert answer.status_code not in {401, 403}, name
         if kind and "export" not in name:
             assert answer.status_code in {200, 400, 409, 501}, name
+
+
+def test_every_route_declares_its_scopes_or_is_open() -> None:
+    for route in Application().routes:
+        if isinstance(route, StrictRoute):
+            assert route.scopes, route.path
+            documented = DOCUMENT["paths"][route.path]
+            for method in route.methods:
+                security = documented[method.lower()]["security"]
+                assert security == [{"bearer": [scope]} for scope in route.scopes]
+        else:
+            assert isinstance(route, OpenRoute)
+            assert route.path in {*OPEN_PATHS, f"{paths.DOCS}/{{name}}"}
+
+
+@pytest.mark.parametrize("scope", KEY_SCOPES)
+async def test_key_with_a_scope_opens_what_the_table_says(team: Team, scope: KeyScope) -> None:
+    assert OPENED_BY.keys() == OPERATIONS.keys()
+    for name, scopes in OPENED_BY.items():
+        answer = await team.ask(name, None, f"Bearer wdk_{scope}")
+        if scope in scopes.split():
+            assert answer.status_code not in {401, 403}, name
+            continue
+        assert (answer.status_code, answer.json()["code"]) == (403, "scope"), name
+        assert answer.json()["detail"].endswith(f"; this key has only {scope}"), name
+
+
+async def test_key_without_the_scope_learns_nothing_else(team: Team) -> None:
+    """Nothing of the request is looked at first: neither its body, nor whether the job exists."""
+    read, search = ({"Authorization": f"Bearer wdk_{scope}"} for scope in ("read", "search"))
+    for body in (b"{", b"[]", b'{"nonsense": 1}'):
+        headers = {**read, "Content-Type": "application/json"}
+        answer = await team.api.http.post(paths.CRAWL, content=body, headers=headers)
+        assert answer.status_code == 403
+    replies = [
+        await team.api.get(f"/v1/crawl/{job_id}", 403, headers=search)
+        for job_id in (team.resource_ids["crawl"], UNKNOWN, "%00")
+    ]
+    assert replies[0] == replies[1] == replies[2]
+    assert replies[0] == {
+        "detail": "this needs a key with the scope crawl or read; this key has only search",
+        "code": "scope",
+    }
+
+
+async def test_no_spelling_of_a_request_evades_the_scopes(team: Team) -> None:
+    headers = {"Authorization": "Bearer wdk_search", "Content-Type": "application/json"}
+    job = team.resource_ids["crawl"]
+    requests = [
+        ("HEAD", f"/v1/crawl/{job}"),
+        ("HEAD", f"/v1/crawl/{job}/export?format=json"),
+        ("GET", f"/v1/crawl/{job}/"),
+        ("GET", f"/v1//crawl/{job}"),
+        ("GET", f"/V1/CRAWL/{job}"),
+        ("GET", f"/v1/search/../crawl/{job}"),
+        ("GET", f"/v1/search/%2e%2e/crawl/{job}"),
+        ("GET", f"/v1/search/..%2fcrawl%2f{job}"),
+        ("GET", f"/v1/crawl%2f{job}"),
+        ("GET", f"/v1/crawl/{job};x"),
+        ("GET", f"/v1/search/{job}"),
+        ("GET", f"/v1/search/{job}/events"),
+        ("POST", "/v1/crawl/"),
+        ("POST", "/v1/Crawl"),
+        ("PUT", "/v1/crawl"),
+        ("GET", "/v1/crawl"),
+    ]
+    for method, path in requests:
+        url = httpx.URL(str(team.api.http.base_url)).copy_with(raw_path=path.encode())
+        content = b'{"url": "https://example.com/"}' if method in {"POST", "PUT"} else None
+        answer = await team.api.http.request(method, url, headers=headers, content=content)
+        assert answer.status_code in {403, 404, 405, 422}, (method, path)
+    override = {**headers, "X-HTTP-Method-Override": "POST", "X-Original-URL": paths.SEARCH}
+    answer = await team.api.http.post(
+        paths.CRAWL, json={"url": "https://x.invalid"}, headers=override
+    )
+    assert answer.status_code == 403
+
+
+@pytest.mark.both_stores
+async def test_key_of_one_kind_reaches_no_job_of_the_other(team: Team) -> None:
+    """Also where the path does not say the kind, and with the Idempotency-Key of another key."""
+    alice = {"Authorization": "Bearer wdk_alice", paths.IDEMPOTENCY_KEY: "the same"}
+    retried = await team.api.post(f"/v1/jobs/{team.resource_ids['crawl']}/retry", headers=alice)
+    ids = {**team.resource_ids, "crawl": retried["job_id"]}
+    for kind, other in (("search", "crawl"), ("crawl", "search")):
+        key = {"Authorization": f"Bearer wdk_{kind}", paths.IDEMPOTENCY_KEY: "the same"}
+        for action in ("cancel", "retry"):
+            for job in (team.resource_ids[other], ids[other]):
+                await team.api.post(f"/v1/jobs/{job}/{action}", status=403, headers=key)
+        page = {"job_id": ids[other], "url": "https://example.com/", "extract": {"a": "b"}}
+        await team.api.post(paths.VERIFY, {"pages": [page]}, status=403, headers=key)
+        listed = (await team.api.get(paths.JOBS, headers=key))["jobs"]
+        assert {job["type"] for job in listed} == {kind}
+    crawl = {"Authorization": "Bearer wdk_search", paths.IDEMPOTENCY_KEY: "the same"}
+    await team.api.post(paths.CRAWL, {"url": "https://x.invalid"}, status=403, headers=crawl)
+    delivery = f"/v1/webhooks/deliveries/{team.resource_ids['delivery']}/replay"
+    await team.api.post(delivery, status=403, headers=crawl)
+    both = {"Authorization": "Bearer wdk_read"}
+    listed = (await team.api.get(paths.JOBS, headers=both))["jobs"]
+    assert {job["type"] for job in listed} == {"search", "crawl"}
+
+
+@pytest.mark.both_stores
+async def test_key_with_the_scope_search_is_enough_for_a_search(team: Team) -> None:
+    key = {"Authorization": "Bearer wdk_search"}
+    job_id = await team.api.start_job("search", {"query": "q"}, headers=key)
+    await team.api.wait_for_end("search", job_id, headers=key)
+    stream = await team.api.http.get(f"/v1/search/{job_id}/events", headers=key)
+    assert "event: done" in stream.text
+    usage = await team.api.get(paths.USAGE, headers=key)
+    assert (usage["scopes"], usage["key_ends_at"]) == (["search"], None)
+    cancelled = await team.api.start_job("search", {"query": "q"}, headers=key)
+    answer = await team.api.http.post(f"/v1/jobs/{cancelled}/cancel", headers=key)
+    assert answer.status_code in {200, 400}  # it may have ended
+    assert (await team.api.get(paths.JOBS, headers=key))["jobs"][0]["job_id"] == cancelled
+
+
+async def test_refused_scope_is_logged(team: Team, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    await team.api.get(paths.WEBHOOK_STATS, 403, headers={"Authorization": "Bearer wdk_crawl"})
+    [record] = [each for each in caplog.records if "request_refused" in each.message]
+    fields = vars(record)["fields"]
+    assert (fields["key"], fields["reason"]) == ("key_crawl", "ScopeMissing")
+    assert fields["route"] == paths.WEBHOOK_STATS
 
 
 @pytest.mark.both_stores

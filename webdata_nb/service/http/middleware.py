@@ -162,7 +162,7 @@ BODY_TIMEOUT_S: Final = 10.0
 # How much of a body that is too large is read, and for how long, before it is refused.
 _DISCARDED_BYTES: Final = 16 * MAX_BODY_BYTES
 _DISCARD_TIMEOUT_S: Final = 2.0
-_OPEN_PATHS: Final = frozenset(
+OPEN_PATHS: Final = frozenset(
     {
         HEALTH,
         READY,
@@ -232,7 +232,7 @@ class Gate:
             if self._loopback_only:
                 _check_browser(headers)
             _check_body(scope["method"], headers)
-            if scope["path"] not in _OPEN_PATHS:
+            if scope["path"] not in OPEN_PATHS:
                 await self._authenticate(scope, headers)
         except _Rejection as rejection:
             if rejection is _TOO_LARGE and "expect" not in headers:
@@ -271,7 +271,7 @@ class Gate:
     def _counted(self, account: str, path: str) -> Iterator[None]:
         """Count a request of an account; raises `TooManyRequests`."""
         # Open paths have no account; lease renewals keep the local service alive.
-        if path in _OPEN_PATHS or (self._loopback_only and path.startswith(LOCAL_PREFIX)):
+        if path in OPEN_PATHS or (self._loopback_only and path.startswith(LOCAL_PREFIX)):
             yield
             return
         streams = self._streams.count(account) if path.endswith("/events") else nullcontext()

@@ -22,11 +22,12 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import paths
+from webdata_nb.contract.choices import KEY_SCOPES
 from webdata_nb.contract.replies import UsageReply, UsedCredits, Weight
 from webdata_nb.service.credits.ledger import CATALOG, Charge
 from webdata_nb.service.observability.logs import CALLER, event
 from webdata_nb.service.routes.routing import (
-    AccountId,
+    CallerDep,
     StateDep,
     scopes,
     strict_router,
@@ -54,9 +55,12 @@ async def list_weights() -> Response:
     response_model=UsageReply,
 )
 @scopes("search", "crawl", "creatives", "read")
-async def get_usage(state: StateDep, account_id: AccountId) -> Response:
-    """Read the credits of the account: available, reserved, and used in this billing period."""
-    usage = await state.store.accounts.usage(account_id, now=state.store.now())
+async def get_usage(state: StateDep, caller: CallerDep) -> Response:
+    """Read the credits of the account: available, reserved, and used in this billing period.
+
+    The reply also says what the key of the request opens, and until when.
+    """
+    usage = await state.store.accounts.usage(caller.account_id, now=state.store.now())
     terms, balance = usage.account.terms, usage.account.balance
     start, end = usage.period
     reply = UsageReply(
@@ -70,6 +74,8 @@ async def get_usage(state: StateDep, account_id: AccountId) -> Response:
         period_end=datetime.fromtimestamp(end, UTC),
         active=usage.active,
         limit=terms.concurrency,
+        scopes=[scope for scope in KEY_SCOPES if scope in caller.scopes],
+        key_ends_at=None if caller.ends_at is None else datetime.fromtimestamp(caller.ends_at, UTC),
         operations=[
             UsedCredits(
                 platform=operation.platform,

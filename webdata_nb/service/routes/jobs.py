@@ -268,8 +268,8 @@ async def delete_job(state: StateDep, caller: CallerDep, job_id: JobId) -> Respo
     From the reply on, the job is unknown to every request: its status, rows, exports, receipt and
     webhook deliveries, a retry, a crawl `since` it, the local search, and a start with its
     Idempotency-Key. What is left of it in the database is deleted in the background. The credits
-    that it has cost stay charged. Deleting a pending or running job is a 400: cancel it first. The key
-    needs the scope that starts jobs of this kind.
+    that it has cost stay charged. Deleting a pending or running job is a 400: cancel it first.
+    The key needs the scope that starts jobs of this kind.
     """
     await check_kind(state, caller, job_id)
     await state.store.delete(caller.account_id, job_id, now=state.store.now())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.outcomes import JobKind
-from webdata_nb.errors import InvalidArgument, NotFound
+from webdata_nb.errors import InvalidArgument, NotFound, PermissionDenied
 from webdata_nb.toolkit import recording
 from webdata_nb.toolkit.bridge import blocking, synced
 from webdata_nb.toolkit.cache.result_cache import JobRef, ResultCache, find_job_ref
@@ -192,7 +192,7 @@ async def _job_progress(
     for kind in kinds[:-1]:
         try:
             return kind, await _progress(client, kind, job_id)
-        except NotFound:
+        except (NotFound, PermissionDenied):  # the key may read jobs of the other kind alone
             continue
     return kinds[-1], await _progress(client, kinds[-1], job_id)
 

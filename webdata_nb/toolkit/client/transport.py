@@ -38,7 +38,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from webdata_nb import __version__, errors
 from webdata_nb.contract import paths
-from webdata_nb.contract.error_messages import REFUSED, plain_message
+from webdata_nb.contract.error_messages import REFUSED, SCOPE, plain_message
 from webdata_nb.contract.events import Done, Event, PageDone, Progress, Ranked, StreamEvent
 from webdata_nb.contract.fields import SECRET_FIELDS, proxy_url
 from webdata_nb.contract.replies import Weight
@@ -263,7 +263,7 @@ _BY_STATUS: Final[dict[int, type[errors.ServiceError]]] = {
     HTTPStatus.BAD_REQUEST: errors.InvalidRequest,
     HTTPStatus.UNAUTHORIZED: errors.AuthError,
     HTTPStatus.PAYMENT_REQUIRED: errors.QuotaExhausted,
-    HTTPStatus.FORBIDDEN: errors.AuthError,
+    HTTPStatus.FORBIDDEN: errors.PermissionDenied,
     HTTPStatus.NOT_FOUND: errors.NotFound,
     HTTPStatus.METHOD_NOT_ALLOWED: errors.NotSupported,
     HTTPStatus.NOT_ACCEPTABLE: errors.NotSupported,
@@ -286,6 +286,7 @@ _FOREIGN_STATUSES: Final = frozenset(
 )
 
 _CODES_BY_STATUS: Final[dict[int, frozenset[str]]] = {
+    HTTPStatus.FORBIDDEN: frozenset({SCOPE}),
     HTTPStatus.TOO_MANY_REQUESTS: retry.LIMIT_CODES,
     HTTPStatus.BAD_GATEWAY: frozenset({REFUSED}),
 }
@@ -323,6 +324,7 @@ _MEANINGS: Final[dict[type[errors.ServiceError], str]] = {
     errors.InvalidRequest: "the service refuses the request",
     errors.WrongState: "the state of the job does not allow this",
     errors.AuthError: "the service does not accept the key",
+    errors.PermissionDenied: "the service does not allow this",
     errors.Expired: "the results have expired",
     errors.NotSupported: "the service does not offer this",
     errors.RateLimited: "the service is asked for too much at once",
@@ -343,12 +345,14 @@ def _message(
     advice = _ADVICE.get(kind, "")
     if code_of(reply) == REFUSED:
         meaning, advice = "the source of ads refuses the request", ""
+    if code_of(reply) == SCOPE:
+        advice = "set api_key (WEBDATA_API_KEY) to a key that has it"
     after = "; ".join(part for part in (detail.rstrip("."), advice, why) if part)
     return f"{meaning}: {after}" if detail else "; ".join(filter(None, (meaning, after)))
 
 
 def code_of(reply: HttpReply) -> str | None:
-    """Return the code of the limit in a 429 or of a refusal in a 502; None without a known one."""
+    """Return the code in a 403, a 429 or a 502; None without a known one."""
     known = _CODES_BY_STATUS.get(reply.status)
     if known is None:
         return None

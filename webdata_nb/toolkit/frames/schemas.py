@@ -223,8 +223,9 @@ _BASE: Final[dict[TableName, list[pa.Field[Any]]]] = {
     "usage": [
         *_plain(TEXT, "plan"),
         *_json("operations"),
+        *_plain(TEXTS, "scopes"),
         *_EXTRA,
-        *_plain(WHEN, "period_start", "period_end"),
+        *_plain(WHEN, "period_start", "period_end", "key_ends_at"),
         *_plain(pa.int32(), "active", "limit"),
         *_plain(pa.float64(), "monthly", "monthly_left", "topup", "reserved", "used"),
     ],

@@ -190,8 +190,10 @@ async def ausage_df(**options: Unpack[ListingOptions]) -> pd.DataFrame:
         ========================= =================== ========================================
         plan                      str                 the plan's name
         operations                object              list of what was charged, by operation
+        scopes                    object              list of what this key opens
         extra                     object              fields unknown to this version
         period_start, period_end  datetime64[us, UTC] the billing period
+        key_ends_at               datetime64[us, UTC] when this key ends
         active, limit             Int32               jobs and calls under way, and their cap
         monthly                   float64             credits that each period grants
         monthly_left, topup       float64             credits left of the period, of top-ups
@@ -199,7 +201,8 @@ async def ausage_df(**options: Unpack[ListingOptions]) -> pd.DataFrame:
         used                      float64             credits charged in this period
         ========================= =================== ========================================
 
-        `monthly`, `monthly_left` and `limit` are missing where there is no limit.
+        `monthly`, `monthly_left` and `limit` are missing where there is no limit, and `key_ends_at`
+        where the key does not end.
 
     Raises
     ------

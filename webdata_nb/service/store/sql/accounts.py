@@ -60,6 +60,13 @@ def parse_scopes(text: str) -> tuple[KeyScope, ...]:
     return tuple(scope for scope in KEY_SCOPES if scope in names)
 
 
+def scopes_text(scopes: frozenset[KeyScope]) -> str:
+    """Return the scopes of a key for people."""
+    if scopes == DEFAULT_SCOPES:
+        return "all but admin"
+    return ",".join(scope for scope in KEY_SCOPES if scope in scopes) or "none"
+
+
 def _scopes_of(text: str | None) -> frozenset[KeyScope]:
     """Return the scopes of a stored key; names of another release open nothing."""
     if text is None:
