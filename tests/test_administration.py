@@ -7,6 +7,7 @@ import io
 import json
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +89,39 @@ def test_keys_rotate_and_are_revoked(team: TeamService) -> None:
 
 
 @pytest.mark.slow
+def test_key_has_scopes_an_end_and_a_last_use(team: TeamService) -> None:
+    create = ("keys", "create", "--name", "ci", "--scopes", "read, search", "--expires", "30")
+    first, key = team.new_key(*create)
+    assert team.status(key) == 200
+    crawl = httpx.post(
+        f"{team.url}/v1/crawl",
+        json={"url": "https://example.com/"},
+        headers={"Authorization": f"Bearer {key}"},
+        trust_env=False,
+        timeout=TIMEOUT_S,
+    )
+    assert crawl.status_code == 403
+    assert crawl.json()["detail"] == (
+        "this needs a key with the scope crawl; this key has only search and read"
+    )
+    deadline = time.monotonic() + TIMEOUT_S
+    while "never" in (listed := team.run("keys", "list", "--account", "ci").stdout):
+        assert time.monotonic() < deadline
+    second, rotated = team.new_key("keys", "rotate", first)
+    assert team.status(rotated) == 200
+    shown = team.run("accounts", "show", "ci").stdout
+    cells = [re.split(r"\s{2,}", line) for line in shown.splitlines() if "key_" in line]
+    assert [row[0] for row in cells] == [first, second]
+    assert [row[3] for row in cells] == ["search,read"] * 2
+    ends = [row[6].removeprefix("valid until ") for row in cells]
+    assert ends[1] in listed, "a rotation does not prolong the expiry"
+    assert ends[0] < ends[1]
+    third = team.run("keys", "rotate", second, "--expires", "60")
+    assert f"in place of {second}" in third.stderr
+    assert "--expires gives it another end" in third.stderr
+
+
+@pytest.mark.slow
 def test_account_shows_credits(team: TeamService) -> None:
     team.run("accounts", "create", "carol", "--monthly", "50")
     assert "7 credits" in team.run("keys", "topup", "--account", "carol", "7").stderr
@@ -117,6 +151,11 @@ def test_account_shows_credits(team: TeamService) -> None:
         ("keys create --name dave --account dave --monthly 5", 2, "for a new account"),
         ("keys rotate key_unknown", 1, "no key key_unknown"),
         ("keys revoke key_unknown", 1, "no key key_unknown"),
+        ("keys create --name dave --scopes reed", 2, "scopes are search, crawl, creatives, read"),
+        ("keys create --name dave --scopes=", 2, "not ''"),
+        ("keys create --name dave --expires 0", 2, "--expires takes days, more than 0"),
+        ("keys create --name dave --expires nan", 2, "not nan"),
+        ("keys rotate key_unknown --expires 9999", 2, "up to 3650, not 9999"),
         ("keys rotate key_unknown --grace -1", 2, "--grace takes hours"),
         ("keys topup --account nobody 0", 2, "CREDITS is a whole number"),
         ("accounts set nobody", 2, "give --plan"),
@@ -151,7 +190,8 @@ def test_key_is_created_before_first_start(tmp_path: Path) -> None:
 def test_accounts_move_to_another_data_directory(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     old, new, file = (str(tmp_path / name) for name in ("old", "new", "accounts.json"))
-    key = shell.call("keys", "create", "--name", "ci", "--data-dir", old).stdout.strip()
+    limits = ("--scopes", "creatives,admin", "--expires", "7")
+    key = shell.call("keys", "create", "--name", "ci", *limits, "--data-dir", old).stdout.strip()
     exported = shell.call("keys", "export", "--data-dir", old, file)
     assert "wrote 1 accounts" in exported.stderr
     assert key not in Path(file).read_text("utf-8")
@@ -160,6 +200,13 @@ def test_accounts_move_to_another_data_directory(tmp_path: Path) -> None:
         assert f"added {added} of 1 accounts" in imported.stderr
     keys = [shell.call("keys", "list", "--data-dir", each).stdout for each in (old, new)]
     assert keys[0] == keys[1]
+    assert "creatives,admin" in keys[0]
+    assert "valid until" in keys[0]
+    exported_text = Path(file).read_text("utf-8")
+    wrong_file = tmp_path / "wrong.json"
+    wrong_file.write_text(exported_text.replace("creatives,admin", "creatives,root"), "utf-8")
+    wrong = shell.call("keys", "import", "--data-dir", new, str(wrong_file))
+    assert (wrong.returncode, "not a whole file" in wrong.stderr) == (1, True)
     again = shell.call("keys", "export", "--data-dir", new, file)
     assert (again.returncode, "exists already" in again.stderr) == (1, True)
 

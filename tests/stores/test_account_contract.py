@@ -9,7 +9,7 @@ import pytest
 
 from tests.stores.jobs import ALICE, BOB, NOW, account_of, claimed, entry, new_job
 from tests.stores.jobs import accounts as accounts_of_both
-from webdata_nb.contract.choices import DEFAULT_SCOPES
+from webdata_nb.contract.choices import DEFAULT_SCOPES, KeyScope
 from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.service.credits.ledger import Charge, Terms
 from webdata_nb.service.errors import (
@@ -79,7 +79,7 @@ class TestAccountContract:
             "k4", "k5", "hash-5", ends_at=NOW + 2 * DAY, new_ends_at=NOW + 9 * DAY, now=NOW
         )
         assert renewed == NOW + 9 * DAY
-        some = frozenset({"search", "read"})
+        some: frozenset[KeyScope] = frozenset({"search", "read"})
         for number, scopes, ends_at in (
             (1, DEFAULT_SCOPES, NOW + 60),
             (2, some, NOW + 60),

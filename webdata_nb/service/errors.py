@@ -56,7 +56,7 @@ Those that the reading of a page raises too are in `webdata_nb.page.errors`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from webdata_nb.contract.choices import KEY_SCOPES, KeyScope
@@ -84,6 +84,11 @@ class AccountSuspended(ApplicationError):
         )
 
 
+def _listed(names: Sequence[str], conjunction: str) -> str:
+    """Return names as a sentence lists them."""
+    return f" {conjunction} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
 class ScopeMissing(ApplicationError):
     """The key has none of the scopes that open the operation.
 
@@ -96,9 +101,9 @@ class ScopeMissing(ApplicationError):
     """
 
     def __init__(self, needed: Iterable[KeyScope], present: Collection[KeyScope]) -> None:
-        has = " and ".join(scope for scope in KEY_SCOPES if scope in present)
+        has = _listed([scope for scope in KEY_SCOPES if scope in present], "and")
         super().__init__(
-            f"this needs a key with the scope {' or '.join(needed)}; this key has "
+            f"this needs a key with the scope {_listed([*needed], 'or')}; this key has "
             f"{f'only {has}' if has else 'none'}"
         )
 

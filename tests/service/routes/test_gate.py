@@ -184,7 +184,7 @@ async def test_stream_ends_with_the_key_that_opened_it(
                 "query_string": b"",
                 "headers": [(name.lower(), value) for name, value in request.headers.raw],
             }
-            stream = asyncio.create_task(api.running.app(scope, receive, send))
+            stream = asyncio.ensure_future(api.running.app(scope, receive, send))
             async with asyncio.timeout(30):
                 await begun.wait()
                 async with store_of(tmp_path) as store:
