@@ -177,7 +177,9 @@ _ACCOUNT_COLUMNS: Final = (
 
 
 def _add_accounts(group: Commands) -> None:
-    add_accounts_command(group, "list", _list_accounts, "List the accounts with their credits.")
+    text = "List the accounts with their credits."
+    listing = add_accounts_command(group, "list", _list_accounts, text)
+    listing.add_argument("--all", action="store_true", help="also those that are deleted")
     text = "Create an account, to which keys give access."
     create = add_accounts_command(group, "create", _create_account, text, create=True)
     create.add_argument("name", metavar="NAME")
@@ -197,6 +199,18 @@ def _add_accounts(group: Commands) -> None:
     text = "End the suspension of an account: its keys are valid again, and its jobs continue."
     resume = add_accounts_command(group, "resume", _resume_account, text)
     resume.add_argument("name", metavar="NAME")
+    text = (
+        "Delete an account with its jobs, rows, files and keys; its ledger stays without a name. "
+        "After an interruption, the same command finishes it."
+    )
+    delete = add_store_command(group, "delete", _delete_account, text)
+    delete.add_argument("name", metavar="NAME")
+    delete.add_argument(
+        "--yes", action="store_true", help="delete; without it, the command shows what it would"
+    )
+    delete.add_argument(
+        "--blobs", metavar="URL", help="the service's folder for files (default: WEBDATA_BLOBS)"
+    )
 
 
 def _add_terms(parser: argparse.ArgumentParser) -> None:
@@ -232,9 +246,13 @@ async def _add_account(accounts: AccountStore, name: str, terms: Terms) -> str:
     return account_id
 
 
-async def _list_accounts(accounts: AccountStore, _args: argparse.Namespace) -> None:
+async def _list_accounts(accounts: AccountStore, args: argparse.Namespace) -> None:
     now = time.time()
-    usages = [await accounts.usage(account.id, now=now) for account in await accounts.all(now=now)]
+    usages = [
+        await accounts.usage(account.id, now=now)
+        for account in await accounts.all(now=now)
+        if args.all or account.cleared_at is None
+    ]
     _print_columns(_ACCOUNT_COLUMNS, map(_usage_cells, usages))
 
 
@@ -297,6 +315,61 @@ async def _suspend_account(accounts: AccountStore, args: argparse.Namespace) -> 
 async def _resume_account(accounts: AccountStore, args: argparse.Namespace) -> None:
     account = await accounts.resume(args.name, now=time.time())
     report(f"the account {account.name!r} is not suspended; its jobs continue")
+
+
+def _delete_account(place: StorePlace, args: argparse.Namespace) -> None:
+    import asyncio
+
+    from webdata_nb.service.settings import blobs_url
+
+    asyncio.run(_run_deletion(place, blobs_url(args.blobs), args.name, is_confirmed=args.yes))
+
+
+async def _run_deletion(
+    place: StorePlace, blobs_url: str | None, name: str, *, is_confirmed: bool
+) -> None:
+    from webdata_nb.service.blobs import open_blob_store
+    from webdata_nb.service.creatives.enrich import FileStore
+    from webdata_nb.service.encryption import FixedKeys, SecretCipher
+    from webdata_nb.service.observability.metrics import Metrics
+    from webdata_nb.service.segments.mover import SegmentSweep
+    from webdata_nb.service.settings import LOCAL_ACCOUNT
+    from webdata_nb.service.store.backends import open_store, open_text_index
+    from webdata_nb.service.store.spool import SpoolDirectory
+    from webdata_nb.service.work.retention import AccountDeletion, Janitor
+
+    cipher = SecretCipher(FixedKeys(()))  # a deletion reads no secrets
+    async with (
+        open_blob_store(blobs_url, place.directory) as blobs,
+        open_store(place.directory, cipher, place.url) as store,
+        open_text_index(place.directory, store) as index,
+    ):
+        found = await store.accounts.contents(name)
+        if found.account_id == LOCAL_ACCOUNT:
+            raise WebdataError(f"{name!r} is the account of a local service; delete its folder")
+        if found.segments and blobs_url is None:
+            raise WebdataError(
+                f"{found.segments} files of the account {name!r} are where the service stores "
+                "pages: name that place with --blobs (WEBDATA_BLOBS)"
+            )
+        if not is_confirmed:
+            print(
+                f"{name}: {found.jobs} jobs ({found.active_jobs} of them pending or running), "
+                f"{found.rows} rows with {found.bytes} bytes of pages, {found.segments} files of "
+                f"pages, {found.deliveries} webhook deliveries, {found.keys} keys"
+            )
+            raise InvalidArgument(f"nothing was deleted; add --yes to delete the account {name!r}")
+        segments = None
+        if blobs_url is not None:
+            segments = SegmentSweep(store, blobs, Metrics(), clock=store.now)
+        deletion = AccountDeletion(
+            store, index, files=FileStore(blobs), segments=segments, report=report
+        )
+        await deletion.run(name)
+        if place.url is None:  # else each process deletes those of its own directory
+            spool = SpoolDirectory(place.directory / "spool")
+            await Janitor(store, index, spool, retention=None, clock=store.now).sweep()
+    report(f"the account {name!r} is deleted; its name is free")
 
 
 # Keys

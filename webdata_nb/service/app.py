@@ -19,10 +19,10 @@ from webdata_nb import __version__
 from webdata_nb.contract.events import Profile
 from webdata_nb.page.errors import ApplicationError
 from webdata_nb.page.urls import canonical_url
-from webdata_nb.service.creatives.enrich import FileStore, OcrPool
+from webdata_nb.service.creatives.enrich import RETENTION_S, FileStore, OcrPool
 from webdata_nb.service.creatives.listing import CreativesListing, CursorSealer, SourceFactory
 from webdata_nb.service.encryption import key_hash
-from webdata_nb.service.errors import BlobsUnavailable, StoreUnavailable
+from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.http.compression import CompressionMiddleware
 from webdata_nb.service.http.connections import ConnectionLimiter, max_connections
 from webdata_nb.service.http.middleware import (
@@ -66,7 +66,7 @@ from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex, origin_of
 from webdata_nb.service.webhooks.delivery import Deliverer, Sender, Webhooks, webhook_policy
 from webdata_nb.service.work.job_processor import JobProcessor, open_job_processor
-from webdata_nb.service.work.retention import Janitor
+from webdata_nb.service.work.retention import HOUR_S, Janitor
 
 log = logging.getLogger("webdata_nb.service")
 
@@ -304,8 +304,12 @@ async def _sweep(state: AppState) -> None:
     while True:
         state.response_cache.clear()
         try:
-            await state.creatives.files.delete_expired(time())
-        except BlobsUnavailable as error:
+            files, now = state.creatives.files, time()
+            await files.delete_expired(now)
+            # A process without a place for files has them in its own directory.
+            for account_id in await state.store.accounts.deleted(since=now - RETENTION_S - HOUR_S):
+                await files.delete_account(account_id)
+        except StoreUnavailable as error:
             log.warning("old files are not deleted: %s; trying again later", error)
         await asyncio.sleep(SWEEP_INTERVAL_S)
 

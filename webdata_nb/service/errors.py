@@ -39,6 +39,7 @@ Those that the reading of a page raises too are in `webdata_nb.page.errors`.
     ├── OtherKey                -    the store's secrets are encrypted with another key
     ├── OtherSchema             -    another version wrote the database
     ├── AccountImportRefused    -    exported accounts do not fit the file or the database
+    ├── DeletionUnfinished      -    a part of an account is in use; the next call deletes it
     ├── NoSuchAccount           -    no such account or key (operator commands)
     ├── JobFailure              -    the whole job failed; the text becomes its `error`
     ├── JobStalled              -    an attempt made no progress; another attempt continues the job
@@ -177,6 +178,10 @@ class CreditsUsedUp(AccountLimitReached):
             active=active,
             retry_after=retry_after,
         )
+
+
+class DeletionUnfinished(ApplicationError):
+    """An account is not deleted yet, because a process works on it."""
 
 
 class NoSuchAccount(ApplicationError):

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import importlib.util
 import io
+import math
 import os
 import re
 import shutil
@@ -104,6 +105,10 @@ class FileStore:
         is_complete = await asyncio.to_thread(_has_hash, blob.data, sha256)
         return blob.data if is_complete else None
 
+    async def delete_account(self, account_id: str) -> int:
+        """Delete all files of an account and return their count."""
+        return await self.blobs.delete_older(_account_folder(account_id), before=math.inf)
+
     async def delete_expired(self, now: float) -> int:
         """Delete expired files and return their count."""
         return await self.blobs.delete_older(_FOLDER, before=now - RETENTION_S)
@@ -118,9 +123,12 @@ def _has_hash(data: bytes, sha256: str) -> bool:
 
 
 def _name(account_id: str, sha256: str) -> str:
+    return f"{_account_folder(account_id)}/{sha256[:2]}/{sha256}"
+
+
+def _account_folder(account_id: str) -> str:
     # An account id may contain characters that a file name must not.
-    account_folder = hashlib.sha256(account_id.encode()).hexdigest()[:32]
-    return f"{_FOLDER}/{account_folder}/{sha256[:2]}/{sha256}"
+    return f"{_FOLDER}/{hashlib.sha256(account_id.encode()).hexdigest()[:32]}"
 
 
 MAX_CONCURRENT: Final = 4

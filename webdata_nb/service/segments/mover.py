@@ -16,7 +16,12 @@ from typing import Final
 from webdata_nb.service.blobs import BlobStore
 from webdata_nb.service.errors import SegmentGivenUp, StoreUnavailable
 from webdata_nb.service.observability.metrics import Metrics
-from webdata_nb.service.segments.parquet_file import encode_segment, segment_name, store_folder
+from webdata_nb.service.segments.parquet_file import (
+    account_folder,
+    encode_segment,
+    segment_name,
+    store_folder,
+)
 from webdata_nb.service.segments.reader import SegmentReader
 from webdata_nb.service.store.page_contents import DamagedContent, content_text
 from webdata_nb.service.store.records import Content
@@ -105,13 +110,14 @@ class SegmentWriter:
         data = await asyncio.to_thread(encode_segment, texts, secrets.token_hex(8))
         name = segment_name(store_id, account_id, data)
         segment = StoredSegment(name, account_id, len(texts))
-        await self._segments.begin(segment, now=self._clock())
-        await self._blobs.write(name, data)
-        self._metrics.count_segment("written")
         try:
+            await self._segments.begin(segment, now=self._clock())
+            await self._blobs.write(name, data)
+            self._metrics.count_segment("written")
             return await self._segments.complete(name, [each for each, _ in texts], source=source)
         except SegmentGivenUp as error:
             log.warning("%s", error)
+            await self._blobs.delete(name)  # perhaps written after its deletion
             return 0
 
 
@@ -279,3 +285,14 @@ class SegmentSweep:
                 if file.name not in known and file.modified_at < before:
                     await self._blobs.delete(file.name)
             self._next_listing = self._clock() + LISTING_INTERVAL_S
+
+    async def delete_account(self, account_id: str) -> None:
+        """Delete all files of a deleted account, to whose segments nothing points."""
+        while names := await self._segments.give_up_account(account_id, limit=_SWEPT):
+            for name in names:
+                await self._blobs.delete(name)
+                await self._segments.remove(name)
+                self._metrics.count_segment("deleted")
+        folder = account_folder(await self._segments.store_id(), account_id)
+        for file in await self._blobs.list_folder(folder):
+            await self._blobs.delete(file.name)

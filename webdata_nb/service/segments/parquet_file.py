@@ -99,9 +99,13 @@ def decode_segment(name: str, data: bytes) -> Mapping[bytes, bytes]:
 
 def segment_name(store_id: str, account_id: str, data: bytes) -> str:
     """Return the name of a file of an account, made from its bytes."""
+    return f"{account_folder(store_id, account_id)}/{_hash(data)}"
+
+
+def account_folder(store_id: str, account_id: str) -> str:
+    """Return the folder of the files of an account in one store."""
     # An account id may contain characters that a file name must not.
-    account_folder = hashlib.sha256(account_id.encode()).hexdigest()[:32]
-    return f"{store_folder(store_id)}/{account_folder}/{_hash(data)}"
+    return f"{store_folder(store_id)}/{hashlib.sha256(account_id.encode()).hexdigest()[:32]}"
 
 
 def store_folder(store_id: str) -> str:

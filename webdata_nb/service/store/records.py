@@ -445,6 +445,20 @@ class Account:
 
 
 @dataclass(frozen=True, slots=True)
+class AccountContents:
+    """How much is stored of an account; `bytes` are those of pages before their compression."""
+
+    account_id: str
+    jobs: int
+    active_jobs: int
+    rows: int
+    deliveries: int
+    keys: int
+    segments: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class ApiKey:
     """An API key without the key itself. It is invalid from `ends_at` on."""
 

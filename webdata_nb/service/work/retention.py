@@ -1,4 +1,4 @@
-"""Decides when a job's rows expire, and deletes expired rows, jobs, keys and spooled files.
+"""Decides when a job's rows expire; deletes expired rows, jobs, keys, spooled files and accounts.
 
 Each request decides by the clock whether rows are expired; deleting them only frees space, so its
 delay is invisible. A job is marked before its rows are deleted in small transactions: after a kill
@@ -11,15 +11,19 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from time import monotonic
+from typing import TYPE_CHECKING, Final
 
-from webdata_nb.service.errors import StoreUnavailable
+from webdata_nb.service.errors import DeletionUnfinished, InvalidJobState, StoreUnavailable
 from webdata_nb.service.segments.mover import SegmentSweep
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.records import IDEMPOTENCY_S, JobRecord
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex
+
+if TYPE_CHECKING:  # not needed where jobs run
+    from webdata_nb.service.creatives.enrich import FileStore
 
 log = logging.getLogger(__name__)
 
@@ -139,3 +143,112 @@ class Janitor:
         await self._index.return_space()
         if self._segments is not None:
             await self._segments.sweep()
+
+
+# How long a deletion waits for calls: longer than any call may take.
+CALLS_S: Final = 300.0
+_CALLS_POLL_S: Final = 0.5
+_CANCELLED: Final = 100
+
+
+class AccountDeletion:
+    """Deletes an account with all that is stored of it, but its ledger.
+
+    It may be interrupted at any time: calling `run` again finishes it. Other processes may use the
+    store meanwhile.
+
+    Parameters
+    ----------
+    store, index
+        Of the service; the store needs no keys of secrets.
+    files
+        The downloaded files of creatives.
+    segments
+        Deletes the files of stored pages, where there are any.
+    report
+        Called with a line about each step.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        index: TextIndex,
+        *,
+        files: FileStore,
+        segments: SegmentSweep | None,
+        report: Callable[[str], None],
+    ) -> None:
+        self._store, self._index = store, index
+        self._files, self._segments, self._report = files, segments, report
+
+    async def run(self, name: str) -> None:
+        """Delete the account of that name.
+
+        Raises
+        ------
+        NoSuchAccount
+            There is none, or none any more.
+        DeletionUnfinished
+            A part is in use; the next call continues.
+        """
+        store = self._store
+        account_id = await store.accounts.mark_deleted(name, now=store.now())
+        self._report(f"the keys of {name!r} are deleted, and it is suspended")
+        await self._cancel_jobs(account_id)
+        await self._wait_for_calls(account_id)
+        await self._delete_jobs(account_id)
+        await store.retention.delete_account_starts(account_id)
+        await self._index.delete_account(account_id)
+        self._report("its pages are deleted from the local search")
+        if self._segments is not None:
+            await self._segments.delete_account(account_id)
+        await self._files.delete_account(account_id)
+        self._report("its files are deleted; what is left in the database is removed")
+        await self._index.erase()
+        await store.retention.erase()
+        self._report("the files of the database have nothing of it any more")
+        if not await store.accounts.clear(account_id, now=store.now()):
+            raise DeletionUnfinished(
+                f"a process has stored something of {name!r} meanwhile; run the command again"
+            )
+        await store.retention.erase()  # the name
+
+    async def _cancel_jobs(self, account_id: str) -> None:
+        """Cancel what is pending: after that, no process writes anything of the account's jobs."""
+        store = self._store
+        while job_ids := await store.accounts.active_jobs(account_id, limit=_CANCELLED):
+            for job_id in job_ids:
+                with suppress(InvalidJobState):  # it ended by itself
+                    await store.cancel(account_id, job_id, now=store.now())
+
+    async def _wait_for_calls(self, account_id: str) -> None:
+        """Wait for the end of calls, which store files until then."""
+        store = self._store
+        deadline = monotonic() + CALLS_S
+        is_reported = False
+        while (
+            ends_at := await store.accounts.end_of_calls(account_id, now=store.now())
+        ) is not None:
+            if not is_reported:
+                left = max(0.0, ends_at - store.now())
+                self._report(f"a call is under way; waiting for its end, {left:.0f} s at most")
+                is_reported = True
+            if monotonic() > deadline:
+                raise DeletionUnfinished(
+                    f"a call of the account is still under way after {CALLS_S:.0f} s; run the "
+                    "command again"
+                )
+            await asyncio.sleep(_CALLS_POLL_S)
+
+    async def _delete_jobs(self, account_id: str) -> None:
+        """Delete all jobs, also those that the account has deleted itself."""
+        retention, count = self._store.retention, 0
+        while job_ids := [
+            *await retention.deleted_jobs(),
+            *await retention.jobs_of_account(account_id),
+        ]:
+            for job_id in job_ids:
+                await clear_job(self._store, self._index, job_id, now=self._store.now())
+                await retention.delete_job(job_id)
+            count += len(job_ids)
+            self._report(f"{count} of its jobs are deleted")

@@ -499,6 +499,10 @@ class Runner:
                 snapshot = await run_job(context, self._engine, clock=self._clock)
             if snapshot is not None:
                 self._on_end(snapshot)
+            else:
+                with suppress(StoreUnavailable):  # then the janitor deletes them
+                    if await self._queue.is_over(context.job.id):  # cancelled by another process
+                        self._delete_spooled(context.job.id)
         except Exception:
             log.exception("job %s was left as it is; it is taken up again", context.job.id)
 

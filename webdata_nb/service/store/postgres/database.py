@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, LiteralString, Self, TypeVar
 
 import psycopg
 from psycopg import errors, sql
@@ -183,6 +183,7 @@ EXCLUSIVE_S: Final = 600
 _UNLOCK_S: Final = 5.0
 # How long a process waits at its start while another one creates the tables.
 SCHEMA_LOCK_S: Final = 300
+_TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
 _NEW_TABLE: Final = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)"
 
 
@@ -293,15 +294,21 @@ class PostgresDatabase(SqlDatabase):
 
     async def return_space(self) -> None:
         """Free the space of packed receipts for the next ones; autovacuum does the rest."""
-        await asyncio.to_thread(self._vacuum_receipts)
+        # The table has only what is not packed yet, so this is quick, and autovacuum would come
+        # after several crawls.
+        await asyncio.to_thread(self._vacuum, "VALUES ('receipt')")
 
-    def _vacuum_receipts(self) -> None:
+    async def erase(self) -> None:
+        """Remove deleted rows from the tables; bytes of theirs may stay until they are reused."""
+        await asyncio.to_thread(self._vacuum, _TABLES)
+
+    def _vacuum(self, tables: LiteralString) -> None:
+        """Vacuum the tables that a query names; for those of other roles there is a warning."""
         with translated(), self._connect() as connection:
             if self._schema is not None:
                 _select_schema(connection, self._schema)
-            # The table has only what is not packed yet, so this is quick, and autovacuum would come
-            # after several crawls. A role that does not own the table gets a warning.
-            connection.execute("VACUUM receipt")
+            for (name,) in connection.execute(tables).fetchall():
+                connection.execute(sql.SQL("VACUUM {}").format(sql.Identifier(name)))
 
     async def _on_reader(self, query: Callable[[Connection], T]) -> T:
         def on_thread() -> T:

@@ -108,6 +108,9 @@ class PostgresTextIndex(TextIndex):
     async def return_space(self) -> None:
         """Do nothing: PostgreSQL's autovacuum does it."""
 
+    async def erase(self) -> None:
+        """Do nothing: the tables are those of the store."""
+
     async def _change(self, change: Callable[[Transaction], T]) -> T:
         return await self._database.change(change)
 

@@ -35,6 +35,7 @@ from webdata_nb.service.errors import (
 from webdata_nb.service.observability.logs import Caller
 from webdata_nb.service.store.records import (
     Account,
+    AccountContents,
     AccountUsage,
     ApiKey,
     LedgerEntry,
@@ -571,6 +572,78 @@ class AccountStore:
 
         return await self._database.change(change, lane=QUEUE_LANE)
 
+    async def contents(self, name: str) -> AccountContents:
+        """Count what a deletion of an account deletes; raises `NoSuchAccount`."""
+
+        def query(transaction: Transaction) -> AccountContents:
+            row = transaction.row("account_named", name=name)
+            if row is None:
+                raise _no_such_account(name)
+            [counts] = transaction.rows("account_contents", account_id=row["id"])
+            return AccountContents(
+                account_id=row["id"],
+                jobs=counts["jobs"],
+                active_jobs=counts["active_jobs"],
+                rows=counts["rows"],
+                deliveries=counts["deliveries"],
+                keys=counts["keys"],
+                segments=counts["segments"],
+                bytes=counts["bytes"],
+            )
+
+        return await self._database.query(query)
+
+    async def mark_deleted(self, name: str, *, now: float) -> str:
+        """Begin to delete an account: its keys are deleted, and it is suspended; return its id.
+
+        Raises `NoSuchAccount`.
+        """
+
+        def change(transaction: Transaction) -> tuple[str, list[str]]:
+            transaction.send("lock_queue")
+            row = transaction.row("account_named", name=name)
+            if row is None:
+                raise _no_such_account(name)
+            account_id = str(row["id"])
+            stopped = transaction.rows("stop_jobs", account_id=account_id)
+            transaction.execute("mark_account_deleted", id=account_id, now=now)
+            transaction.execute("delete_keys", account_id=account_id)
+            return account_id, [each["id"] for each in stopped]
+
+        account_id, job_ids = await self._database.change(change, lane=QUEUE_LANE)
+        await self._notify_workers(job_ids)
+        return account_id
+
+    async def active_jobs(self, account_id: str, *, limit: int) -> list[str]:
+        """Return some of an account's pending and running jobs."""
+        rows = await self._database.read("active_jobs_of", account_id=account_id, limit=limit)
+        return [str(row["id"]) for row in rows]
+
+    async def end_of_calls(self, account_id: str, *, now: float) -> float | None:
+        """Return when the calls of an account that are under way end; None without one."""
+        if await self._database.read("expired_reservations", account_id=account_id, now=now):
+            await self._release_expired_calls(account_id, now)
+        [row] = await self._database.read("end_of_calls", account_id=account_id, now=now)
+        return None if row["ends_at"] is None else float(row["ends_at"])
+
+    async def clear(self, account_id: str, *, now: float) -> bool:
+        """Free the name of an account of which only the ledger is left; return whether it is."""
+
+        def change(transaction: Transaction) -> bool:
+            transaction.execute("delete_keys", account_id=account_id)
+            remains = transaction.row("remains_of_account", account_id=account_id)
+            if remains is None or remains["n"]:
+                return False
+            transaction.execute("clear_account", id=account_id, now=now)
+            return True
+
+        return await self._database.change(change)
+
+    async def deleted(self, *, since: float) -> list[str]:
+        """Return the ids of the accounts whose deletion began after a time."""
+        rows = await self._database.read("deleted_accounts", since=since)
+        return [str(row["id"]) for row in rows]
+
     async def add_key(
         self,
         key_id: str,
@@ -882,10 +955,14 @@ def _change_nothing(_transaction: Transaction) -> None:
     """Signal the lane of a change alone."""
 
 
+def _no_such_account(name: str) -> NoSuchAccount:
+    return NoSuchAccount(f"no account named {name!r}; `webdata accounts list` shows them")
+
+
 def _load_account(transaction: Transaction, name: str, now: float) -> Account:
     row = transaction.row("account_named", name=name)
     if row is None:
-        raise NoSuchAccount(f"no account named {name!r}; `webdata accounts list` shows them")
+        raise _no_such_account(name)
     if row["deleted_at"] is not None:
         raise NoSuchAccount(
             f"the account {name!r} is being deleted; `webdata accounts delete` finishes it"

@@ -241,6 +241,9 @@ class SqlDatabase(Protocol):
     def now(self) -> float:
         """Return the database's time in Unix seconds, which is the same for every process."""
 
+    async def erase(self) -> None:
+        """Remove what deleted rows leave in the database's files, as far as the database can."""
+
     async def return_space(self) -> None:
         """Return free space of the database's files to the file system, in slices."""
 

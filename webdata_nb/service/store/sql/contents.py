@@ -268,14 +268,21 @@ class SegmentStore:
         await self._database.write("mark_moved", id=job_id, now=now)
 
     async def begin(self, segment: StoredSegment, *, now: float) -> None:
-        """Add the row of a segment that is about to be written."""
-        await self._database.write(
+        """Add the row of a segment that is about to be written.
+
+        Raises
+        ------
+        SegmentGivenUp
+            Its account is deleted.
+        """
+        if not await self._database.write(
             "add_segment",
             name=segment.name,
             account_id=segment.account_id,
             contents=segment.contents,
             now=now,
-        )
+        ):
+            raise SegmentGivenUp(f"the account of the segment {segment.name} is deleted")
 
     async def complete(self, name: str, ids: Sequence[bytes], *, source: str | None = None) -> int:
         """Point contents to a written segment, in one transaction; return how many.
@@ -311,6 +318,16 @@ class SegmentStore:
             transaction.send("give_up_unfinished_segments", before=before)
             transaction.send("give_up_unused_segments")
             return [row["name"] for row in transaction.rows("given_up_segments", limit=limit)]
+
+        return await self._database.change(change)
+
+    async def give_up_account(self, account_id: str, *, limit: int) -> list[str]:
+        """Return the names of segments of a deleted account, whose files are to be deleted."""
+
+        def change(transaction: Transaction) -> list[str]:
+            transaction.send("give_up_segments_of", account_id=account_id)
+            rows = transaction.rows("segments_of", account_id=account_id, limit=limit)
+            return [row["name"] for row in rows]
 
         return await self._database.change(change)
 

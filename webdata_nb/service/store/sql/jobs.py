@@ -362,6 +362,11 @@ class JobQueue:
         fields: Mapping[str, Any] = orjson.loads(row["page"])
         return fields
 
+    async def is_over(self, job_id: str) -> bool:
+        """Return whether a job has ended or is deleted."""
+        rows = await self.database.read("job_by_id", id=job_id)
+        return not rows or rows[0]["finished_at"] is not None
+
     async def is_expired(self, job_id: str) -> bool:
         """Return whether a job's rows are expired or deleted."""
         rows = await self.database.read("job_by_id", id=job_id)

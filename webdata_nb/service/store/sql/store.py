@@ -69,6 +69,22 @@ class RetentionStore:
         rows = await self._database.read("deleted_jobs", limit=_JOBS)
         return [str(row["id"]) for row in rows]
 
+    async def jobs_of_account(self, account_id: str) -> list[str]:
+        """Return some of the jobs of an account, oldest first."""
+        rows = await self._database.read("jobs_of_account", account_id=account_id, limit=_JOBS)
+        return [str(row["id"]) for row in rows]
+
+    async def delete_account_starts(self, account_id: str) -> None:
+        """Delete all idempotency keys of an account."""
+        while await self._database.write(
+            "forget_account_starts", account_id=account_id, limit=_KEYS
+        ):
+            pass
+
+    async def erase(self) -> None:
+        """Remove what deleted rows leave in the database's files, as far as the database can."""
+        await self._database.erase()
+
     async def mark_expired(self, job_id: str, *, now: float) -> None:
         """Mark a job, so that its remaining rows are not read any more."""
         await self._database.write("mark_expired", id=job_id, now=now)

@@ -58,6 +58,10 @@ class TextIndex(ABC):
         """Return the space of deleted pages to the file system, where the database can."""
 
     @abstractmethod
+    async def erase(self) -> None:
+        """Remove the words of deleted pages from the index's files, where it has files."""
+
+    @abstractmethod
     async def _change(self, change: Callable[[Transaction], T]) -> T:
         """Run `change` in a transaction."""
 
@@ -170,9 +174,28 @@ class TextIndex(ABC):
 
         while await self._change(change):
             pass
-        await self._change(
-            lambda transaction: transaction.execute("delete_index_cursor", job_id=job_id)
-        )
+
+        def end(transaction: Transaction) -> None:
+            transaction.execute("delete_sites_without_pages", job_id=job_id)
+            transaction.execute("delete_index_cursor", job_id=job_id)
+
+        await self._change(end)
+
+    async def delete_account(self, account_id: str) -> None:
+        """Delete everything of an account."""
+
+        def change(transaction: Transaction) -> int:
+            return transaction.execute(
+                "delete_indexed_account", account_id=account_id, limit=_DELETED
+            )
+
+        def end(transaction: Transaction) -> None:
+            transaction.execute("delete_account_cursors", account_id=account_id)
+            transaction.execute("delete_account_sites", account_id=account_id)
+
+        while await self._change(change):
+            pass
+        await self._change(end)
 
     async def find(self, account_id: str, query: str, *, limit: int) -> list[TextMatch]:
         """Return an account's pages with all words of a query, best first.

@@ -389,6 +389,10 @@ class SqliteDatabase(SqlDatabase):
         # The file ends where it ended until the log is copied into it.
         await self._on_reader(lambda c: c.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall())
 
+    async def erase(self) -> None:
+        await self.return_space()
+        await self._on_reader(checkpoint)
+
     async def _on_reader(self, query: Callable[[sqlite3.Connection], T]) -> T:
         def on_thread() -> T:
             if not hasattr(self._local, "connection"):
@@ -426,6 +430,8 @@ class SqliteDatabase(SqlDatabase):
                 f"journal_size_limit={LOG_BYTES}",
                 "synchronous=full",
                 "foreign_keys=on",
+                # What is deleted is overwritten. Most builds of SQLite do not by default.
+                "secure_delete=on",
             ):
                 connection.execute(f"PRAGMA {pragma}")
         except sqlite3.Error:
@@ -446,6 +452,16 @@ class SqliteDatabase(SqlDatabase):
             _create_schema(connection)
         finally:
             connection.close()
+
+
+def checkpoint(connection: sqlite3.Connection) -> None:
+    """Copy the write-ahead log into its file and empty it; raises `StoreBusy`."""
+    [is_busy, _, _] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if is_busy:
+        raise StoreBusy(
+            f"another process has read the database for {BUSY_S:.0f} s, so that its log still has "
+            "deleted data; try again"
+        )
 
 
 def _check_quickly(connection: sqlite3.Connection) -> None:

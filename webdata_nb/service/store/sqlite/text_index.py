@@ -30,7 +30,9 @@ from webdata_nb.service.store.sql.text_index import (
     first_snippet,
 )
 from webdata_nb.service.store.sqlite.database import (
+    BUSY_S,
     SqliteTransaction,
+    checkpoint,
     cut_slice,
     is_damaged,
     translated,
@@ -132,19 +134,28 @@ class SqliteTextIndex(TextIndex):
         while await self._run(self._cut_slice):
             pass
 
-    def _merge_slice(self) -> bool:
-        """Merge a part of the index if most pages were deleted; return whether there is more.
+    async def erase(self) -> None:
+        while await self._run(lambda: self._merge_slice(is_due=True)):
+            pass
+        await self.return_space()
+        await self._run(lambda: checkpoint(self._open_connection()))
+
+    def _merge_slice(self, *, is_due: bool = False) -> bool:
+        """Merge a part of the index if it is due; return whether there is more.
+
+        By default it is when most pages were deleted.
 
         The words of deleted pages stay in the index until it is merged.
         """
         connection = self._open_connection()
         deleted, pages = connection.execute(_STATE).fetchone()
-        if not self._merges and deleted < max(_MIN_DELETED, pages):
+        least = 1 if is_due else max(_MIN_DELETED, pages)
+        if not self._merges and deleted < least:
             return False
         # A negative number begins a merge of all segments; see FTS5's command `merge`.
         count = _MERGED_PAGES if self._merges else -_MERGED_PAGES
         with connection:
-            connection.execute("BEGIN")
+            connection.execute("BEGIN IMMEDIATE")
             before = connection.total_changes
             connection.execute(_MERGE, [count])
             self._merges = connection.total_changes - before >= _MIN_CHANGES
@@ -154,13 +165,14 @@ class SqliteTextIndex(TextIndex):
 
     def _cut_slice(self) -> bool:
         with self._open_connection() as connection:
-            connection.execute("BEGIN")
+            connection.execute("BEGIN IMMEDIATE")
             return cut_slice(connection)
 
     async def _change(self, change: Callable[[Transaction], T]) -> T:
         def in_transaction() -> T:
             with self._open_connection() as connection:
-                connection.execute("BEGIN")
+                # Another process may write to the file as well: one that deletes an account.
+                connection.execute("BEGIN IMMEDIATE")
                 return change(SqliteTransaction(connection))
 
         return await self._run(in_transaction)
@@ -249,13 +261,16 @@ class SqliteTextIndex(TextIndex):
 
     def _connect(self) -> sqlite3.Connection:
         self._path.touch(mode=0o600)
-        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+        )
         try:
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA auto_vacuum=incremental")
             connection.execute("PRAGMA journal_mode=wal")
             connection.execute(f"PRAGMA journal_size_limit={_LOG_BYTES}")
             connection.execute("PRAGMA synchronous=normal")
+            connection.execute("PRAGMA secure_delete=on")
             # The view and the triggers call a function that is not part of SQLite.
             connection.execute("PRAGMA trusted_schema=on")
             connection.create_function("decompressed", 1, decompressed, deterministic=True)

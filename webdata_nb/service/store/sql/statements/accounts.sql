@@ -18,6 +18,51 @@ UPDATE account SET suspended_at = COALESCE(suspended_at, :now) WHERE id = :id;
 -- name: resume_account
 UPDATE account SET suspended_at = NULL WHERE id = :id;
 
+-- name: mark_account_deleted
+UPDATE account SET deleted_at = COALESCE(deleted_at, :now),
+  suspended_at = COALESCE(suspended_at, :now)
+WHERE id = :id;
+
+-- name: delete_keys
+DELETE FROM api_key WHERE account_id = :account_id;
+
+-- name: account_contents
+-- What a deletion of the account deletes; `bytes` are those of pages before their compression.
+SELECT COUNT(*) AS jobs,
+  COUNT(CASE WHEN state IN ('pending', 'running') THEN 1 END) AS active_jobs,
+  COALESCE(SUM(CASE WHEN expired_at IS NULL THEN published ELSE 0 END), 0) AS rows,
+  (SELECT COUNT(*) FROM delivery WHERE delivery.account_id = :account_id) AS deliveries,
+  (SELECT COUNT(*) FROM api_key WHERE api_key.account_id = :account_id) AS keys,
+  (SELECT COUNT(*) FROM segment WHERE segment.account_id = :account_id) AS segments,
+  (SELECT COALESCE(SUM(size), 0) FROM content WHERE id IN (
+    SELECT content_id FROM entry WHERE job_id IN (
+      SELECT id FROM job WHERE account_id = :account_id
+    )
+  )) AS bytes
+FROM job WHERE account_id = :account_id;
+
+-- name: active_jobs_of
+SELECT id FROM job WHERE account_id = :account_id AND state IN ('pending', 'running')
+ORDER BY id LIMIT :limit;
+
+-- name: end_of_calls
+-- When the last call that is under way ends at the latest.
+SELECT MAX(until) AS ends_at FROM hold WHERE account_id = :account_id AND until >= :now;
+
+-- name: remains_of_account
+SELECT (SELECT COUNT(*) FROM job WHERE account_id = :account_id)
+  + (SELECT COUNT(*) FROM hold WHERE account_id = :account_id)
+  + (SELECT COUNT(*) FROM delivery WHERE account_id = :account_id)
+  + (SELECT COUNT(*) FROM idempotency WHERE account_id = :account_id)
+  + (SELECT COUNT(*) FROM segment WHERE account_id = :account_id) AS n;
+
+-- name: clear_account
+-- The ledger stays, under a name that tells nothing.
+UPDATE account SET name = 'deleted ' || id, cleared_at = :now WHERE id = :id;
+
+-- name: deleted_accounts
+SELECT id FROM account WHERE deleted_at >= :since ORDER BY id;
+
 -- name: add_key
 -- Only the hash of a key is stored.
 INSERT INTO api_key (id, account_id, name, hash, created_at, scopes, ends_at)

@@ -15,6 +15,14 @@ ORDER BY finished_at, id LIMIT :limit;
 -- Jobs that their accounts have deleted.
 SELECT id FROM job WHERE account_id IS NULL ORDER BY id LIMIT :limit;
 
+-- name: jobs_of_account
+SELECT id FROM job WHERE account_id = :account_id ORDER BY created_at, id LIMIT :limit;
+
+-- name: forget_account_starts
+DELETE FROM idempotency WHERE account_id = :account_id AND key IN (
+  SELECT key FROM idempotency WHERE account_id = :account_id LIMIT :limit
+);
+
 -- name: mark_expired
 UPDATE job SET expired_at = :now WHERE id = :id AND expired_at IS NULL;
 

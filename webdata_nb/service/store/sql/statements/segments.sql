@@ -22,9 +22,10 @@ SELECT id, body, size, segment FROM content WHERE id = :id;
 UPDATE job SET moved_at = :now WHERE id = :id;
 
 -- name: add_segment
--- Before its file is written.
+-- Before its file is written; of a deleted account none is.
 INSERT INTO segment (name, account_id, contents, state, created_at)
-VALUES (:name, :account_id, :contents, 'writing', :now);
+SELECT :name, id, :contents, 'writing', :now FROM account
+WHERE id = :account_id AND deleted_at IS NULL;
 
 -- name: store_segment
 -- The fence of a move: changes no row if the segment was given up.
@@ -59,6 +60,12 @@ UPDATE segment SET state = 'deleting' WHERE state = 'writing' AND created_at < :
 UPDATE segment SET state = 'deleting'
 WHERE state = 'stored'
   AND NOT EXISTS (SELECT 1 FROM content WHERE content.segment = segment.name);
+
+-- name: give_up_segments_of
+UPDATE segment SET state = 'deleting' WHERE account_id = :account_id;
+
+-- name: segments_of
+SELECT name FROM segment WHERE account_id = :account_id ORDER BY name LIMIT :limit;
 
 -- name: given_up_segments
 SELECT name FROM segment WHERE state = 'deleting' ORDER BY name LIMIT :limit;

@@ -50,6 +50,26 @@ DELETE FROM indexed_page WHERE id IN (
   SELECT id FROM indexed_page WHERE job_id = :job_id LIMIT :limit
 );
 
+-- name: delete_indexed_account
+DELETE FROM indexed_page WHERE id IN (
+  SELECT id FROM indexed_page WHERE account_id = :account_id LIMIT :limit
+);
+
+-- name: delete_account_cursors
+DELETE FROM index_cursor WHERE account_id = :account_id;
+
+-- name: delete_account_sites
+DELETE FROM unreachable_site WHERE account_id = :account_id;
+
+-- name: delete_sites_without_pages
+-- Sites that could not be reached, of the account of a job: they matter to results of their pages.
+DELETE FROM unreachable_site
+WHERE account_id = (SELECT account_id FROM index_cursor WHERE job_id = :job_id)
+  AND NOT EXISTS (
+    SELECT 1 FROM indexed_page AS page
+    WHERE page.account_id = unreachable_site.account_id AND page.origin = unreachable_site.origin
+  );
+
 -- name: delete_indexed_site
 DELETE FROM indexed_page WHERE id IN (
   SELECT id FROM indexed_page WHERE account_id = :account_id AND origin = :origin LIMIT :limit
