@@ -142,6 +142,35 @@ def test_account_shows_credits(team: TeamService) -> None:
 
 
 @pytest.mark.slow
+def test_a_suspended_account_is_refused_until_it_is_resumed(team: TeamService) -> None:
+    _, key = team.new_key("keys", "create", "--name", "frank")
+    assert "is suspended" in team.run("accounts", "suspend", "frank").stderr
+    assert team.status(key) == 403
+    assert " suspended" in team.run("accounts", "show", "frank").stdout
+    team.run("accounts", "resume", "frank")
+    assert team.status(key) == 200
+
+
+@pytest.mark.slow
+def test_an_account_is_deleted_once_that_is_confirmed(team: TeamService) -> None:
+    _, key = team.new_key("keys", "create", "--name", "grace", "--plan", "trial")
+    refused = team.run("accounts", "delete", "grace")
+    assert refused.returncode == 2
+    assert refused.stdout.startswith("grace: 0 jobs (0 of them pending or running), 0 rows with 0 ")
+    assert refused.stdout.endswith("0 webhook deliveries, 1 keys\n")
+    assert "add --yes to delete the account 'grace'" in refused.stderr
+    assert team.status(key) == 200
+    result = team.run("accounts", "delete", "grace", "--yes")
+    assert (result.returncode, result.stdout) == (0, "")
+    assert team.status(key) == 401
+    assert "grace" not in team.run("accounts", "list").stdout
+    lines = team.run("accounts", "list", "--all").stdout.splitlines()
+    assert any(line.startswith("deleted account_") and line.endswith("  deleted") for line in lines)
+    assert "no account named" in team.run("accounts", "delete", "grace", "--yes").stderr
+    team.new_key("keys", "create", "--name", "grace")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "exit_code", "message"),
     [
@@ -160,6 +189,10 @@ def test_account_shows_credits(team: TeamService) -> None:
         ("keys topup --account nobody 0", 2, "CREDITS is a whole number"),
         ("accounts set nobody", 2, "give --plan"),
         ("accounts show nobody", 1, "no account named"),
+        ("accounts suspend nobody", 1, "no account named"),
+        ("accounts resume nobody", 1, "no account named"),
+        ("accounts delete nobody", 1, "no account named"),
+        ("accounts delete nobody --yes", 1, "no account named"),
         ("accounts list --data-dir nowhere", 1, "no service has its data in"),
     ],
 )

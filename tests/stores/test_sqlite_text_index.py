@@ -129,3 +129,55 @@ async def test_an_index_with_a_damaged_text_is_built_anew(
         await (index.delete("j") if change == "delete" else index.find(ALICE, "moss", limit=9))
     assert await index.cursors() == {}
     assert pages_by_word(path) == {}
+
+
+def bytes_of(path: Path) -> bytes:
+    """Return the bytes of the index, its log included."""
+    return b"".join(each.read_bytes() for each in path.parent.glob(f"{path.name}*"))
+
+
+async def test_nothing_of_a_deleted_account_is_left_in_the_file(
+    index: TextIndex, path: Path
+) -> None:
+    chance = random.Random(5)
+    words = {
+        account: [f"{chance.getrandbits(64):016x}" for _ in range(500)] for account in (ALICE, BOB)
+    }
+    for start in range(0, 900, 20):
+        for account in (ALICE, BOB):
+            pages = [
+                IndexedPage(
+                    f"http://{account}/{number}",
+                    "page",
+                    " ".join(chance.sample(words[account], 60)),
+                )
+                for number in range(start, start + 20)
+            ]
+            await index.add(
+                account, f"{account}-{start}", pages, upto=20, reachable={"http://z": False}
+            )
+    # A full-text index leaves out what a word has in common with the one before it.
+    endings = [word[5:].encode() for word in words[ALICE]]
+    await index.delete(f"{ALICE}-0")
+    await index.delete_account(ALICE)
+    assert any(ending in bytes_of(path) for ending in endings)
+    await index.erase()
+    left = bytes_of(path)
+    assert not [ending for ending in (*endings, b"http://alice/") if ending in left]
+    assert len(await index.find(BOB, words[BOB][0], limit=999)) > 20
+    assert await index.cursors(ALICE) == {}
+
+
+async def test_an_unreachable_site_is_forgotten_with_its_last_page(
+    index: TextIndex, path: Path
+) -> None:
+    unreachable = {"http://a": False, "http://b": False}
+    await index.add(ALICE, "one", [IndexedPage("http://a/1", "page", "moss")], upto=1)
+    await index.add(ALICE, "two", [], upto=1, reachable=unreachable)
+    await index.delete("two")
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT origin FROM unreachable_site").fetchall() == [
+            ("http://a",)
+        ]
+        await index.delete("one")
+        assert connection.execute("SELECT origin FROM unreachable_site").fetchall() == []

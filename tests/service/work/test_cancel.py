@@ -142,3 +142,29 @@ async def test_cancel_returns_after_the_job_has_ended(store: Slow) -> None:
     assert engine.cleaned == forgotten == [job.id]
     assert len(await store.rows(ALICE, job.id, start=0, count=9)) == 1
     await runner.close()
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+async def test_a_job_that_another_process_took_leaves_spooled_files_only_if_it_continues(
+    store: Slow, is_over: bool
+) -> None:
+    store.held.set()
+    engine = Engine()
+    forgotten: list[str] = []
+    runner = Runner(store, JobEvents(), engine, on_end=nothing, delete_spooled=forgotten.append)
+    job, _ = await store.accept(new_job(), now=time.time())
+    await runner.start()
+    async with asyncio.timeout(60):
+        await engine.running.wait()
+        if is_over:
+            await store.cancel(ALICE, job.id, now=time.time())
+        else:
+            await store.accounts.suspend("Alice", now=time.time())
+        runner.check_lease(job.id)
+        while True:
+            if not runner.running_jobs:
+                break
+            await asyncio.sleep(0)
+    assert engine.cleaned == [job.id]
+    assert forgotten == ([job.id] if is_over else [])
+    await runner.close()

@@ -60,7 +60,6 @@ RENEW_RETRY_S: Final = 1.0
 # Attempts without progress before a job fails.
 MAX_ATTEMPTS: Final = 5
 
-_LEASE_LOST: Final = "job %s was taken from this worker"
 _INTERNAL_ERROR: Final = "the service made an error; its log has the details"
 
 CHECK_INTERVAL_S: Final = 15.0
@@ -96,7 +95,7 @@ async def run_job(
         state, job_error, batch = await _wait_for_engine(context, engine_task)
         snapshot = await _finish(context, state, job_error, batch, clock)
     except LeaseLost:
-        log.info(_LEASE_LOST, context.job.id)
+        log.info("job %s was taken from this worker", context.job.id)
     except JobRequeued:
         log.info("job %s passed a checkpoint, and waits", context.job.id)
     except (StoreUnavailable, JobStalled) as error:
@@ -128,6 +127,11 @@ async def _wait_for_engine(
 ) -> tuple[JobStatus, str | None, CommitBatch]:
     try:
         return JobStatus.COMPLETED, None, await engine_task
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise LeaseLost(context.job.id) from None  # the renewal has cancelled the engine
     except (LeaseLost, StoreUnavailable, JobStalled, JobRequeued):
         raise
     except ApplicationError as failure:
@@ -181,7 +185,6 @@ async def _renew_lease(
         try:
             await context.queue.renew(context.lease, lease_s=LEASE_S, now=clock())
         except LeaseLost:
-            log.info(_LEASE_LOST, context.job.id)
             engine_task.cancel()
             return
         except StoreUnavailable:  # the writers of the job log it
