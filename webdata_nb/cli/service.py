@@ -353,11 +353,16 @@ async def _run_deletion(
                 "pages: name that place with --blobs (WEBDATA_BLOBS)"
             )
         if not is_confirmed:
-            print(
-                f"{name}: {found.jobs} jobs ({found.active_jobs} of them pending or running), "
-                f"{found.rows} rows with {found.bytes} bytes of pages, {found.segments} files of "
-                f"pages, {found.deliveries} webhook deliveries, {found.keys} keys"
+            facts = (
+                ("jobs", found.jobs),
+                ("pending or running", found.active_jobs),
+                ("rows", found.rows),
+                ("bytes of pages", found.bytes),
+                ("files of pages", found.segments),
+                ("webhook deliveries", found.deliveries),
+                ("keys", found.keys),
             )
+            _print_columns(("", ""), facts)
             raise InvalidArgument(f"nothing was deleted; add --yes to delete the account {name!r}")
         segments = None
         if blobs_url is not None:

@@ -34,7 +34,7 @@ from webdata_nb.service.creatives.sample import advertiser_ids
 from webdata_nb.service.credits.ledger import Terms
 from webdata_nb.service.encryption import FixedKeys, KeyFile, SecretCipher, key_hash, new_key
 from webdata_nb.service.segments import mover
-from webdata_nb.service.store.backends import check_store, open_store
+from webdata_nb.service.store.backends import open_store
 from webdata_nb.service.store.sql.store import Store
 
 pytestmark = pytest.mark.slow
@@ -107,14 +107,30 @@ class Deployment:
         return [sys.executable, "-m", "webdata_nb", "accounts", *words, *place]
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self._run(self.command(*words), self.environ())
+
+    def run_without_blobs(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self._run(self.command(*words), {**self.environ(), "WEBDATA_BLOBS": ""})
+
+    def check(self) -> subprocess.CompletedProcess[str]:
+        """Run `webdata store check`."""
+        place = ["--data-dir", str(self.folder(self.names[0]))]
+        place += [] if self.url is None else [self.url]
+        return self._run(
+            [sys.executable, "-m", "webdata_nb", "store", "check", *place], self.environ()
+        )
+
+    def _run(
+        self, command: Sequence[str], environ: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*words),
+            command,
             capture_output=True,
             text=True,
             check=False,
             cwd=CHECKOUT,
             timeout=DEADLINE_S,
-            env=self.environ(),
+            env=environ,
         )
 
     def environ(self) -> dict[str, str]:
@@ -426,6 +442,17 @@ async def test_a_deleted_account_leaves_no_word(
         assert files
         assert account_files(deployment, alice.id)
 
+        unconfirmed = await asyncio.to_thread(deployment.run, "delete", alice.name)
+        assert unconfirmed.returncode == 2
+        facts = dict(line.rsplit(maxsplit=1) for line in unconfirmed.stdout.splitlines())
+        assert (facts["jobs"], facts["pending or running"], facts["keys"]) == ("7", "2", "1")
+        assert (int(facts["files of pages"]) > 0) == has_blobs
+        if has_blobs:
+            refused = await asyncio.to_thread(
+                deployment.run_without_blobs, "delete", alice.name, "--yes"
+            )
+            assert (refused.returncode, "with --blobs" in refused.stderr) == (1, True)
+        await apis[0].get("/v1/jobs", headers=alice.headers)
         for line in killed:
             await asyncio.to_thread(deployment.kill_at, line, "delete", alice.name, "--yes")
         result = await asyncio.to_thread(deployment.run, "delete", alice.name, "--yes")
@@ -463,5 +490,5 @@ async def test_a_deleted_account_leaves_no_word(
     assert alice.name not in deployment.run("list").stdout
     assert left.name in deployment.run("list", "--all").stdout
     assert deployment.run("create", alice.name).returncode == 0
-    results = await check_store(deployment.folder(names[0]), url)
-    assert [each for each in results if each.problems] == []
+    check = deployment.check()
+    assert check.returncode == 0, check.stdout

@@ -193,3 +193,16 @@ async def test_secrets_of_the_store_appear_nowhere(
     texts: list[Any] = [repr(replicas[0].running), repr(team.store())]
     texts += [read_files(tmp_path), json.dumps(await replicas[0].get("/readyz"))]
     assert all(password not in str(text) for text in texts)
+
+
+async def test_a_deleted_job_is_unknown_to_the_other_replica_from_the_reply_on(
+    replicas: list[Api], tree: Site
+) -> None:
+    for number in range(4):
+        one, two = replicas[number % 2], replicas[1 - number % 2]
+        job_id = await one.start_job("crawl", {"url": tree.at("/1"), "max_pages": 1})
+        await two.wait_for_end("crawl", job_id)
+        for _ in range(3):  # the last reply comes from the cache
+            await two.get(f"/v1/crawl/{job_id}")
+        assert (await one.http.delete(f"/v1/jobs/{job_id}")).status_code == 200
+        await two.get(f"/v1/crawl/{job_id}", status=404)

@@ -258,7 +258,7 @@ class Store(JobStore, JobQueue):
 
     async def wait_for_other_processes(self) -> None:
         """Return once each live process has another `data_version` than before the call."""
-        if self.replicas.count() > 1:
+        if len(await self.replicas.live()) > 1:
             await asyncio.sleep(VERSION_S)
 
     def retried_transactions(self) -> int:
