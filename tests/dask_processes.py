@@ -146,9 +146,9 @@ def create_certificate(folder: Path) -> tuple[Path, Path]:
     return certificate, key
 
 
-def wait_until(is_met: Callable[[], Any], what: str) -> Any:
+def wait_until(is_met: Callable[[], Any], what: str, *, within_s: float = _DEADLINE_S) -> Any:
     """Wait for a true value, and return it."""
-    deadline = time.monotonic() + _DEADLINE_S
+    deadline = time.monotonic() + within_s
     while not (value := is_met()):
         assert time.monotonic() < deadline, what
         time.sleep(0.1)

@@ -46,13 +46,21 @@ async def add_account_to(store: Store, account: str, *, concurrency: int = 50) -
 
 
 class ReplicaProcess:
-    """A `webdata serve` process on a port of its own, with options and environment variables.
+    """A process of `webdata serve`, or of `webdata worker`, with options and variables.
 
     Its deadlines are those of `tests.patient_service`.
     """
 
-    def __init__(self, folder: Path, url: str, key: str, *options: str, **variables: str) -> None:
-        self._options = options
+    def __init__(
+        self,
+        folder: Path,
+        url: str,
+        key: str,
+        *options: str,
+        command: str = "serve",
+        **variables: str,
+    ) -> None:
+        self._command, self._options = command, options
         self.port, self._metrics_port = free_port(), free_port()
         self._folder = folder
         self.store_url = url
@@ -67,12 +75,15 @@ class ReplicaProcess:
 
     def launch(self) -> None:
         """Start the process."""
-        command = [sys.executable, "-m", "tests.patient_service", "serve", "--mode", "team"]
-        options = ["--port", str(self.port), "--data-dir", str(self._folder)]
-        options += ["--allow-network", "127.0.0.0/8"]
+        command = [sys.executable, "-m", "tests.patient_service", self._command]
+        options = ["--allow-network", "127.0.0.0/8"]
+        if self._command == "serve":
+            options += ["--mode", "team", "--port", str(self.port)]
+        if "--dask" not in self._options or self._command == "serve":
+            options += ["--data-dir", str(self._folder)]
         options += ["--metrics", f"127.0.0.1:{self._metrics_port}", *self._options]
         self.launched_at = time.time()
-        with self._log_path.open("ab") as log:
+        with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, *options],
                 stdout=log,
@@ -84,17 +95,19 @@ class ReplicaProcess:
 
     def wait_ready(self) -> None:
         """Wait until the process responds."""
+        url = self.url if self._command == "serve" else self.metrics_url.removesuffix("/metrics")
         deadline = time.monotonic() + 180  # on a loaded machine
         while True:
             with contextlib.suppress(httpx.HTTPError):
-                httpx.get(f"{self.url}/healthz").raise_for_status()
+                httpx.get(f"{url}/healthz").raise_for_status()
                 return
-            assert self.process.poll() is None, self._log_path.read_text(errors="replace")[-2000:]
+            assert self.process.poll() is None, self.log_path.read_text(errors="replace")[-2000:]
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
     @property
-    def _log_path(self) -> Path:
+    def log_path(self) -> Path:
+        """The file with the output of the process."""
         return self._folder.with_suffix(".log")
 
     def terminate(self) -> int:

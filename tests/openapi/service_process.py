@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -71,8 +72,9 @@ def team(
         reader.start()
         try:
             assert up.wait(TIMEOUT_S), output_lines
-            address = next(line for line in output_lines if " serves http://" in line).split()[-1]
-            yield ServiceProcess(address, key, process, output_lines, reader)
+            found = re.search(r" serves (http://[^\s\"]+)", "".join(output_lines))
+            assert found is not None
+            yield ServiceProcess(found[1], key, process, output_lines, reader)
         finally:
             process.terminate()
             process.wait(TIMEOUT_S)

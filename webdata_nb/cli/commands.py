@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import functools
+import logging
 import re
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -31,6 +33,7 @@ Commands = Any  # argparse does not export the type of its subparsers
 Run = Callable[[argparse.Namespace], int | None]
 
 _WRONG_USAGE: Final = 2
+_JSON_LOG: Final = ("--log-format", "json")
 _CHOICE: Final = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)")
 # How each shell loads the script.
 _INSTALL: Final = {
@@ -42,6 +45,8 @@ _INSTALL: Final = {
 
 class CommandParser(argparse.ArgumentParser):
     """A parser whose errors are short; `--help` shows the usage."""
+
+    _logs_json = False
 
     @property
     def flags(self) -> list[str]:
@@ -60,10 +65,23 @@ class CommandParser(argparse.ArgumentParser):
             command.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(suggestion)}")
         return parsed
 
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse a command line; return the arguments that are unknown, too."""
+        words = sys.argv[1:] if args is None else list(args)
+        # Known before the arguments are parsed, for their errors.
+        if "--log-format" in self.flags:
+            self._logs_json = "--log-format=json" in words or _JSON_LOG in pairwise(words)
+        return super().parse_known_args(words, namespace)
+
     def error(self, message: str) -> NoReturn:
         """Print the message and the way to the usage, and exit."""
         if (choice := _CHOICE.search(message)) is not None:
             message += did_you_mean(closest(choice[1], re.findall(r"[\w.-]+", choice[2])))
+        if self._logs_json:
+            report_error(f"{message}; `{self.prog} --help` shows the usage", log_format="json")
+            self.exit(_WRONG_USAGE)
         self.exit(_WRONG_USAGE, f"{self.prog}: {message}\n`{self.prog} --help` shows the usage\n")
 
 
@@ -106,6 +124,17 @@ def set_base_url(args: argparse.Namespace) -> None:
 def report(message: str) -> None:
     """Print one line on standard error."""
     print(f"webdata: {message}", file=sys.stderr)
+
+
+def report_error(message: str, *, log_format: str | None) -> None:
+    """Print why a command ends; a command that logs JSON logs it."""
+    if log_format != "json":
+        report(message)
+        return
+    from webdata_nb.service.observability.logs import configure_process_logs
+
+    configure_process_logs("json")
+    logging.getLogger("webdata_nb.cli").error("%s", message)
 
 
 def add_completion(commands: Commands, main_parser: argparse.ArgumentParser) -> None:

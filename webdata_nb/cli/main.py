@@ -16,7 +16,7 @@ from typing import Final
 
 from webdata_nb import __version__
 from webdata_nb.cli import doctor, service, tables
-from webdata_nb.cli.commands import CommandParser, add_completion, report
+from webdata_nb.cli.commands import CommandParser, add_completion, report, report_error
 from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.toolkit.terminal_text import make_streams_tolerant
 
@@ -47,12 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The interpreter flushes standard output once more when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
-    except InvalidArgument as error:
-        report(str(error))
-        return WRONG_USAGE
     except (WebdataError, OSError) as error:
-        report(str(error))
-        return FAILURE
+        report_error(str(error), log_format=getattr(args, "log_format", None))
+        return WRONG_USAGE if isinstance(error, InvalidArgument) else FAILURE
     return exit_code
 
 

@@ -124,6 +124,7 @@ def _run_serve(args: argparse.Namespace) -> int:
     from webdata_nb.service.runtime.process import pause_gc
 
     pause_gc()
+    _begin_json_log(args)
     from webdata_nb.service.app import serve
 
     given = _given_options(args, "serve")
@@ -132,7 +133,16 @@ def _run_serve(args: argparse.Namespace) -> int:
     return serve(**given)
 
 
+def _begin_json_log(args: argparse.Namespace) -> None:
+    """Log JSON before anything is imported or checked that may write to standard error."""
+    if args.log_format == "json":
+        from webdata_nb.service.observability.logs import configure_process_logs
+
+        configure_process_logs("json")
+
+
 def _run_worker(args: argparse.Namespace) -> int:
+    _begin_json_log(args)
     if args.dask is not None and (args.data_dir or args.replica):
         raise InvalidArgument(
             "--data-dir and --replica are for a worker without --dask: Dask gives its workers "

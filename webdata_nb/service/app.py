@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -35,7 +34,12 @@ from webdata_nb.service.http.middleware import (
 from webdata_nb.service.job_workers.cluster_status import ClusterMonitor
 from webdata_nb.service.job_workers.command import dask_cluster
 from webdata_nb.service.local_lifetime import LocalLifetime
-from webdata_nb.service.observability.logs import Caller, configure_logging
+from webdata_nb.service.observability.logs import (
+    Caller,
+    announce,
+    configure_process_logs,
+    name_process,
+)
 from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.routes import local, open_endpoints
 from webdata_nb.service.routes.app_state import AppState, LeasedSessions
@@ -46,6 +50,7 @@ from webdata_nb.service.server import (
     Server,
     limited_shutdown,
     listen,
+    listen_for_metrics,
     netloc,
     serve_metrics,
     stop_on_signals,
@@ -82,13 +87,15 @@ USES_INTERVAL_S: Final = 5.0
 class RunningService:
     """An open service: its application, and what says whether it is in use.
 
-    `prepare` does what the first job would wait for, and runs until it is cancelled. `drain` ends
-    the event streams and returns the running jobs to the queue.
+    `problem` returns why no jobs are taken, or None. `prepare` does what the first job would wait
+    for, and runs until it is cancelled. `drain` ends the event streams and returns the running jobs
+    to the queue.
     """
 
     app: ASGIApp
     routes: Sequence[BaseRoute]
     metrics: Metrics
+    problem: Callable[[], str | None]
     pending_work: Callable[[], Awaitable[int]]
     prepare: Callable[[], Coroutine[None, None, None]]
     drain: Callable[[], Coroutine[None, None, None]]
@@ -255,6 +262,7 @@ def _running_service(
         RequestLogMiddleware(CompressionMiddleware(gate), templates, jobs.metrics, refused),
         app.routes,
         jobs.metrics,
+        jobs.problem,
         pending_work,
         jobs.prepare,
         partial(_drain, state, refused),
@@ -321,10 +329,14 @@ async def _run(
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     connection_limit = max_connections()
-    with listen(settings.host, settings.port) as sock, stop_on_signals(loop, stopping):
+    with (
+        listen(settings.host, settings.port) as sock,
+        listen_for_metrics(settings.metrics_address) as metrics_sock,
+        stop_on_signals(loop, stopping),
+    ):
         port = sock.getsockname()[1]
         async with service(settings, port, lifetime, stopping.set) as running:
-            with serve_metrics(settings.metrics_address, running.metrics.registry):
+            with serve_metrics(metrics_sock, running.metrics.registry, running.problem):
                 on_refusal = running.metrics.count_refused_connection
                 connections = ConnectionLimiter(
                     settings.clients, most=connection_limit, on_refusal=on_refusal
@@ -350,7 +362,7 @@ def _announce(settings: ServiceSettings, port: int, lifetime: LocalLifetime) -> 
     url = f"http://{netloc(settings.host, port)}"
     if settings.mode == "local":
         lifetime.publish(url)
-    print(f"webdata_nb {__version__} serves {url}", file=sys.stderr, flush=True)  # noqa: T201 - a command prints
+    announce(f"webdata_nb {__version__} serves {url}")
 
 
 @takes_options("serve", ServiceSettings)
@@ -364,10 +376,11 @@ def serve(**options: Any) -> int:
     int
         The exit code: 0 after a regular stop, 1 if the service could not start.
     """
-    configure_logging(options.get("log_format", "text"))
+    configure_process_logs(options.get("log_format", "text"))
     tune_process()
     try:
         settings = ServiceSettings.checked(options)
+        name_process(settings.replica)
         lifetime = LocalLifetime(
             settings.data_dir,
             version=__version__,

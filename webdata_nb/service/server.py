@@ -10,19 +10,26 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final, cast
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from http.server import ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Final, cast
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
+import orjson
 import uvicorn
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from starlette.types import ASGIApp
 
 from webdata_nb import malloc
+from webdata_nb.contract.paths import HEALTH
 from webdata_nb.page.errors import ApplicationError
 from webdata_nb.service.http.connections import AdmissionMiddleware, ConnectionLimiter
 from webdata_nb.service.http.middleware import CancelledRequestMiddleware
 from webdata_nb.service.runtime.process import configure_gc
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 log = logging.getLogger("webdata_nb.service")
 
@@ -36,6 +43,9 @@ GC_THRESHOLDS: Final = (10_000, 20, 50)
 # For `sys.setswitchinterval`: the event loop may wait that long for a busy thread each time it
 # uses a socket, several times a request. Python's own value is 5 ms.
 SWITCH_INTERVAL_S: Final = 0.001
+# How many requests for the metrics are answered at a time, and how long each may take.
+METRICS_REQUESTS: Final = 16
+METRICS_REQUEST_S: Final = 10.0
 
 
 def tune_process() -> None:
@@ -133,21 +143,121 @@ class Server(uvicorn.Server):
         yield
 
 
+def listen_for_metrics(at: tuple[str, int] | None) -> AbstractContextManager[socket.socket | None]:
+    """Return the socket of `serve_metrics`, None without an address; raises `CannotListen`."""
+    return nullcontext() if at is None else listen(*at, option="--metrics")
+
+
 @contextmanager
-def serve_metrics(at: tuple[str, int] | None, registry: CollectorRegistry) -> Iterator[None]:
-    """Serve the metrics at their own address, without authentication."""
-    if at is None:
+def serve_metrics(
+    sock: socket.socket | None, registry: CollectorRegistry, problem: Callable[[], str | None]
+) -> Iterator[None]:
+    """Serve metrics and a health check at their own address, without authentication.
+
+    Parameters
+    ----------
+    sock
+        A listening socket; None to serve nothing.
+    registry
+        The metrics at ``/metrics``.
+    problem
+        Returns why this process does not work, or None if it does, for ``/healthz``.
+    """
+    if sock is None:
         yield
         return
-    host, port = at
-    server, thread = start_http_server(port, host, registry)
-    log.info("metrics at http://%s:%d/metrics", host, server.server_port)
+    server = _MetricsServer(sock, _metrics_app(registry, problem))
+    thread = threading.Thread(target=server.serve_forever, name="webdata-metrics", daemon=True)
+    thread.start()
+    log.info("metrics at http://%s/metrics", netloc(*sock.getsockname()[:2]))
     try:
         yield
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _MetricsServer(ThreadingHTTPServer, WSGIServer):
+    """An HTTP server with threads of its own: it answers while the event loop is blocked."""
+
+    def __init__(self, sock: socket.socket, app: WSGIApplication) -> None:
+        host, port = sock.getsockname()[:2]
+        # The constructor makes a socket, too, and binding it looks up the name of the host.
+        super().__init__((host, port), _MetricsRequest, bind_and_activate=False)
+        self.socket.close()
+        self.socket = sock
+        self.server_name, self.server_port = host, port
+        self.setup_environ()
+        self.set_app(app)
+        self._free = threading.BoundedSemaphore(METRICS_REQUESTS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a request in a thread; more than a few at a time are closed."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer a request, or close its connection after `METRICS_REQUEST_S`."""
+        limit = threading.Timer(METRICS_REQUEST_S, _close_connection, (request,))
+        limit.daemon = True
+        limit.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            limit.cancel()
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - of socketserver
+        """Log what is not the fault of a client that left, or was too slow."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            log.error("a request for the metrics failed", exc_info=error)
+
+
+def _close_connection(connection: socket.socket) -> None:
+    with suppress(OSError):  # it has ended
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+class _MetricsRequest(WSGIRequestHandler):
+    """A request that is not logged."""
+
+    def log_message(self, *_: object) -> None:
+        """Do nothing: Prometheus asks every few seconds."""
+
+
+def _metrics_app(registry: CollectorRegistry, problem: Callable[[], str | None]) -> WSGIApplication:
+    metrics = make_wsgi_app(registry)
+
+    def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        reason, allow = None, []
+        if path not in {HEALTH, "/metrics"}:
+            status, reply = "404 Not Found", {"detail": f"only /metrics and {HEALTH} are here"}
+        elif method not in {"GET", "HEAD"}:
+            status, reply = "405 Method Not Allowed", {"detail": "only GET and HEAD are allowed"}
+            allow = [("Allow", "GET, HEAD")]
+        else:
+            status, reply = "200 OK", {"status": "ok"}
+            if path == HEALTH:
+                reason = problem()
+            else:
+                try:
+                    # It answers GET only.
+                    body = metrics({**environ, "REQUEST_METHOD": "GET"}, start_response)
+                except Exception as error:  # noqa: BLE001 - of any collector, such as of the store
+                    reason = f"the metrics cannot be collected: {error or type(error).__name__}"
+                else:
+                    return [] if method == "HEAD" else body
+        if reason is not None:
+            status, reply = "503 Service Unavailable", {"status": "unavailable", "reason": reason}
+        start_response(status, [("Content-Type", "application/json"), *allow])
+        return [] if method == "HEAD" else [orjson.dumps(reply)]
+
+    return app
 
 
 @contextmanager

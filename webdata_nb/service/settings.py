@@ -761,7 +761,8 @@ class ServiceSettings:
     metrics: str | None = field(
         default=None,
         metadata=_observation(
-            "address that serves Prometheus metrics (default: none)",
+            "address that serves Prometheus metrics and a health check (default: none)",
+            worker=True,
             check=_metrics,
             metavar="HOST:PORT",
         ),
@@ -769,7 +770,10 @@ class ServiceSettings:
     log_format: LogFormat = field(
         default="text",
         metadata=_observation(
-            "json writes one object per line", worker=True, choices=("text", "json")
+            "json writes one object per line",
+            worker=True,
+            dask="sent",
+            choices=("text", "json"),
         ),
     )
     # Toolkits set it when they start the service.

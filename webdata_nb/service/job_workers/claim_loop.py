@@ -15,6 +15,7 @@ from typing import Any, Final
 from webdata_nb.page.errors import ApplicationError
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.job_workers.cluster_status import LoopReport
+from webdata_nb.service.observability import logs
 from webdata_nb.service.runtime.event_loop import run_in_background
 from webdata_nb.service.settings import (
     OPTIONS,
@@ -24,11 +25,13 @@ from webdata_nb.service.settings import (
     team_store_url,
 )
 from webdata_nb.service.store.records import JobSnapshot, ReplicaKind
-from webdata_nb.service.work.job_processor import open_job_processor
+from webdata_nb.service.work.job_processor import JobProcessor, open_job_processor
 from webdata_nb.service.work.retention import Janitor
 
 log = logging.getLogger(__name__)
 
+# The variable with the mark of the JSON lines of worker processes on this machine.
+_LOG_MARK: Final = "WEBDATA_LOG_MARK"
 RETRY_S: Final = 5.0
 # Leases are released in the first second; what remains after that are processes to end. A Dask
 # nanny kills its worker 4 s after it told it to stop.
@@ -87,12 +90,20 @@ def export_to_children(settings: ServiceSettings) -> None:
         value = getattr(settings, name)
         if option.dask == "environment" and option.variable is not None and value is not None:
             os.environ[option.variable] = str(value)
+    os.environ[_LOG_MARK] = logs.child_mark()
+
+
+def configure_logs(options: Mapping[str, Any], name: str) -> None:
+    """Configure the logs of a worker with this name, which got these options of its service."""
+    logs.configure_worker_logs(
+        options["sent"].get("log_format", "text"), name, mark=os.environ.get(_LOG_MARK, "")
+    )
 
 
 async def run_claim_loop(
     settings: ServiceSettings,
     stopping: asyncio.Event,
-    on_join: Callable[[str], None],
+    on_join: Callable[[JobProcessor], None],
     kind: ReplicaKind = "worker",
 ) -> None:
     """Run jobs until `stopping` is set, then return those that run to the queue.
@@ -104,7 +115,7 @@ async def run_claim_loop(
     stopping
         Set to stop.
     on_join
-        Called with the id of this replica once it claims jobs.
+        Called once this replica claims jobs.
     kind
         Of this process, as the operator sees it.
     """
@@ -120,7 +131,7 @@ async def run_claim_loop(
         await jobs.runner.start()
         stack.push_async_callback(jobs.runner.close)
         run_in_background(stack, jobs.prepare())
-        on_join(jobs.membership.replica.id)
+        on_join(jobs)
         await stopping.wait()
         await jobs.runner.drain()
 
@@ -215,5 +226,6 @@ class ClaimLoopThread:
             return "its claim loop failed; its log says why"
         return None
 
-    def _note_joined(self, replica: str) -> None:
+    def _note_joined(self, jobs: JobProcessor) -> None:
+        replica = None if jobs.membership is None else jobs.membership.replica.id
         self._report = LoopReport("running", replica)

@@ -20,7 +20,11 @@ from distributed.security import Security
 from webdata_nb import __version__
 from webdata_nb.contract.local import WIRE
 from webdata_nb.service.errors import ClusterError, StoreUnavailable
-from webdata_nb.service.job_workers.claim_loop import ClaimLoopThread, worker_settings
+from webdata_nb.service.job_workers.claim_loop import (
+    ClaimLoopThread,
+    configure_logs,
+    worker_settings,
+)
 from webdata_nb.service.job_workers.cluster_status import (
     METRIC,
     NOT_CONNECTED,
@@ -77,11 +81,12 @@ class ClaimLoopPlugin(WorkerPlugin):
             await earlier.teardown(worker)
         _ACTIVE[worker.id] = self
         worker.metrics[METRIC] = self._metric
+        name = "dask-" + re.sub(r"[^A-Za-z0-9._-]+", "-", str(worker.name))[:59]
+        configure_logs(self._options, name)
         self._refused = self._version_error()
         if self._refused is None:
             tune_process()
             folder = Path(worker.local_directory) / "webdata"
-            name = "dask-" + re.sub(r"[^A-Za-z0-9._-]+", "-", str(worker.name))[:59]
             page_workers = min(worker.state.nthreads, default_workers())
             self._thread = ClaimLoopThread(
                 lambda: worker_settings(self._options, folder, name, page_workers=page_workers)

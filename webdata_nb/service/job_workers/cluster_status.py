@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from webdata_nb.service.work.runner import Runner
 
 # The name of the reports among the metrics that a Dask worker sends with its heartbeat.
 METRIC: Final = "webdata"
+# The scheduler is asked every 2 seconds; after this time its last answer is too old.
+CHECKED_S: Final = 10.0
 
 LoopState = Literal["starting", "running", "waiting", "refused", "stopped"]
 WorkerState = Literal["running", "starting", "failed", "other_store", "no_loop"]
@@ -95,11 +98,15 @@ log = logging.getLogger(__name__)
 
 
 class ClusterMonitor:
-    """The last status of the cluster; pauses the runner of the service while workers run jobs."""
+    """The last status of the cluster, in the log and the metrics of a process.
 
-    def __init__(self, runner: Runner, metrics: Metrics) -> None:
+    Pauses the runner of the process, if it has one, while workers run jobs.
+    """
+
+    def __init__(self, runner: Runner | None, metrics: Metrics) -> None:
         self.status = NOT_CONNECTED
         self._runner = runner
+        self._updated_at = time.monotonic()
         metrics.report_dask(
             lambda: self.status.is_connected,
             {state: partial(self._count, state) for state in get_args(WorkerState)},
@@ -108,17 +115,24 @@ class ClusterMonitor:
     def update(self, status: ClusterStatus) -> None:
         """Note a status."""
         if (status.is_connected, status.running) != (self.status.is_connected, self.status.running):
-            log.info(
-                "Dask scheduler %s, %d workers run jobs; this process %s",
-                "connected" if status.is_connected else "lost",
-                status.running,
-                "takes none" if status.running else "takes jobs itself",
-            )
+            text = "Dask scheduler %s, %d workers run jobs"
+            if self._runner is not None:
+                text += f"; this process takes {'none' if status.running else 'jobs itself'}"
+            log.info(text, "connected" if status.is_connected else "lost", status.running)
         self.status = status
-        if status.running:
+        self._updated_at = time.monotonic()
+        if self._runner is not None and status.running:
             self._runner.pause()
-        else:
+        elif self._runner is not None:
             self._runner.resume()
+
+    def problem(self) -> str | None:
+        """Return why a process without a runner does not work, or None if it does."""
+        if not self.status.is_connected:
+            return "the Dask scheduler is lost"
+        if (seconds := time.monotonic() - self._updated_at) <= CHECKED_S:
+            return None
+        return f"the Dask scheduler did not answer for {seconds:.0f} s"
 
     def health(self) -> DaskHealth:
         """Return the status as a part of the readiness reply."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from webdata_nb import __version__
@@ -19,14 +17,27 @@ from webdata_nb.service.job_workers.claim_loop import (
     run_claim_loop,
     worker_options,
 )
-from webdata_nb.service.job_workers.cluster_status import ClusterStatus
+from webdata_nb.service.job_workers.cluster_status import ClusterMonitor, ClusterStatus
 from webdata_nb.service.local_lifetime import LocalLifetime
-from webdata_nb.service.observability.logs import configure_logging
+from webdata_nb.service.observability.logs import (
+    announce,
+    configure_process_logs,
+    name_process,
+)
+from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.runtime.event_loop import cancel
-from webdata_nb.service.server import limited_shutdown, stop_on_signals, tune_process
+from webdata_nb.service.server import (
+    limited_shutdown,
+    listen_for_metrics,
+    serve_metrics,
+    stop_on_signals,
+    tune_process,
+)
 from webdata_nb.service.settings import InvalidSetting, ServiceSettings, takes_options
 from webdata_nb.service.store.backends import SCHEMA_VERSION, open_store
 from webdata_nb.service.store.sql.store import ReplicaStore
+from webdata_nb.service.work.job_processor import JobProcessor
+from webdata_nb.service.work.store_metrics import report_store
 
 if TYPE_CHECKING:
     from webdata_nb.service.job_workers.cluster import DaskCluster
@@ -45,13 +56,14 @@ def run_worker(**options: Any) -> int:
     int
         The exit code: 0 after a regular stop, 1 if the process could not start.
     """
-    configure_logging(options.get("log_format", "text"))
+    configure_process_logs(options.get("log_format", "text"))
     tune_process()
     try:
         settings = ServiceSettings.checked({"mode": "team", **options})
         require_shared_store(settings.store)
         with limited_shutdown() as shutdown_begins:
             if settings.dask is None:
+                name_process(settings.replica)
                 # Run jobs here, in a data directory that no other process uses.
                 lifetime = LocalLifetime(
                     settings.data_dir, version=__version__, schema=SCHEMA_VERSION, managed=False
@@ -71,11 +83,16 @@ def run_worker(**options: Any) -> int:
 
 async def _run_jobs(settings: ServiceSettings, shutdown_begins: Callable[[], None]) -> None:
     stopping = asyncio.Event()
+    with (
+        listen_for_metrics(settings.metrics_address) as sock,
+        stop_on_signals(asyncio.get_running_loop(), stopping),
+        ExitStack() as stack,
+    ):
 
-    def on_join(_replica: str) -> None:
-        _announce(f"runs jobs as {settings.replica}")
+        def on_join(jobs: JobProcessor) -> None:
+            stack.enter_context(serve_metrics(sock, jobs.metrics.registry, jobs.problem))
+            announce(f"webdata_nb {__version__} runs jobs as {settings.replica}")
 
-    with stop_on_signals(asyncio.get_running_loop(), stopping):
         running = asyncio.create_task(run_claim_loop(settings, stopping, on_join))
         stopped = asyncio.create_task(stopping.wait())
         await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -88,31 +105,26 @@ async def _run_jobs(settings: ServiceSettings, shutdown_begins: Callable[[], Non
 async def _run_cluster(settings: ServiceSettings, shutdown_begins: Callable[[], None]) -> None:
     """Keep claim loops in the workers of a cluster, and stop them at the end."""
     stopping = asyncio.Event()
-    log_changes = WorkerCountLog()
-    with stop_on_signals(asyncio.get_running_loop(), stopping):
+    metrics = Metrics()
+    monitor = ClusterMonitor(None, metrics)
+    with (
+        listen_for_metrics(settings.metrics_address) as sock,
+        stop_on_signals(asyncio.get_running_loop(), stopping),
+    ):
         async with open_store(settings.data_dir, settings.cipher, settings.store) as store:
             await store.secrets.check_key()
+            report_store(metrics, store)
             async with dask_cluster(
-                settings, store.replicas, log_changes, unregister=True
+                settings, store.replicas, monitor.update, unregister=True
             ) as cluster:
-                _announce(f"runs jobs in the workers of {cluster.address}")
                 watching = asyncio.create_task(cluster.run())
-                await stopping.wait()
-                shutdown_begins()
-                await cancel(watching)
-
-
-@dataclass(slots=True)
-class WorkerCountLog:
-    """Logs the number of running workers when it changes."""
-
-    _running: int | None = None
-
-    def __call__(self, status: ClusterStatus) -> None:
-        """Note a status."""
-        if status.is_connected and status.running != self._running:
-            self._running = status.running
-            log.info("%d Dask workers run jobs", status.running)
+                with serve_metrics(sock, metrics.registry, monitor.problem):
+                    announce(
+                        f"webdata_nb {__version__} runs jobs in the workers of {cluster.address}"
+                    )
+                    await stopping.wait()
+                    shutdown_begins()
+                    await cancel(watching)
 
 
 @asynccontextmanager
@@ -160,7 +172,3 @@ async def dask_cluster(
         unregister=unregister,
     ) as cluster:
         yield cluster
-
-
-def _announce(text: str) -> None:
-    print(f"webdata_nb {__version__} {text}", file=sys.stderr, flush=True)  # noqa: T201 - a command prints

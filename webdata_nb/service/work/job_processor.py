@@ -33,7 +33,13 @@ from webdata_nb.service.signing.request_signer import (
 from webdata_nb.service.store.backends import open_pacing, open_store, open_text_index
 from webdata_nb.service.store.indexing import BackgroundIndexer, Indexer
 from webdata_nb.service.store.job_context import JobEvents, StoreRetry
-from webdata_nb.service.store.records import JobSnapshot, Replica, ReplicaKind, StoreSignal
+from webdata_nb.service.store.records import (
+    LIVE_S,
+    JobSnapshot,
+    Replica,
+    ReplicaKind,
+    StoreSignal,
+)
 from webdata_nb.service.store.spool import SpoolDirectory
 from webdata_nb.service.store.sql.contents import NO_SEGMENTS
 from webdata_nb.service.store.sql.store import Store
@@ -74,6 +80,12 @@ class JobProcessor:
         """Do what the first job would wait for; runs until it is cancelled."""
         await self.egress.route_for({})
         await self.pages.keep_ready()
+
+    def problem(self) -> str | None:
+        """Return why this process takes no jobs, or None if it does."""
+        if (seconds := self.runner.seconds_since_check) <= LIVE_S:
+            return None
+        return f"the queue was not read for {seconds:.0f} s, and no heartbeat written"
 
     def notify(self, signal: StoreSignal) -> None:
         """Look for what another process changed."""

@@ -350,6 +350,12 @@ class Runner:
         self._claim_in_doubt = False
         self._draining: asyncio.Task[None] | None = None
         self._is_paused = False
+        self._checked_at = time.monotonic()
+
+    @property
+    def seconds_since_check(self) -> float:
+        """Seconds since the queue was last read, and the heartbeat of this process written."""
+        return time.monotonic() - self._checked_at
 
     @property
     def running_jobs(self) -> int:
@@ -358,6 +364,7 @@ class Runner:
 
     async def start(self) -> None:
         """Begin to claim jobs."""
+        self._checked_at = time.monotonic()
         self._loop = asyncio.create_task(self._claim_forever())
 
     def wake(self) -> None:
@@ -432,6 +439,7 @@ class Runner:
                 if not self._is_paused:
                     await self._fill_slots()
                     wait_s = await self._seconds_to_lease_end(now)
+                self._checked_at = time.monotonic()
             except StoreUnavailable as error:
                 if not self._claim_in_doubt:  # once per outage
                     log.warning("no job can be taken: %s; trying again", error)
