@@ -42,10 +42,12 @@ def wait_for_end(http: httpx.Client, job_id: str) -> dict[str, Any]:
         http.get(f"/v1/crawl/{job_id}/events")
 
 
-def metrics(served: ServiceProcess) -> str:
-    found = re.search(r"metrics at (http://[^\s\"]+)", "".join(served.output_lines))
+def metrics(served: ServiceProcess, path: str = "/metrics") -> str:
+    found = re.search(r"metrics at (http://[^\s\"]+)/metrics", "".join(served.output_lines))
     assert found is not None, served.output_lines
-    return httpx.get(found[1], trust_env=False, timeout=TIMEOUT_S).raise_for_status().text
+    return (
+        httpx.get(f"{found[1]}{path}", trust_env=False, timeout=TIMEOUT_S).raise_for_status().text
+    )
 
 
 def values(text: str) -> dict[tuple[str, ...], float]:
@@ -70,6 +72,7 @@ def test_metrics_ids_and_lines(tmp_path: Path) -> None:
         forged = http.get(paths.JOBS, headers={"X-Request-ID": 'x" level="error'})
         http.get("/nowhere/with/a-secret?token=hidden")
         counted = values(metrics(served))
+        assert metrics(served, "/healthz") == '{"status":"ok"}'
         served.process.send_signal(signal.SIGTERM)
         rest = served.ended()
     assert named.headers["X-Request-ID"] == "from-proxy.7"
@@ -90,7 +93,7 @@ def test_metrics_ids_and_lines(tmp_path: Path) -> None:
     assert counted["webdata_http_requests_total", "POST", paths.CRAWL, "200"] == 1
     assert counted["webdata_http_requests_total", "GET", "other", "404"] == 1
     assert not [name for name in counted if job_id in str(name) or site.at("") in str(name)]
-    lines = [json.loads(line) for line in rest.splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in rest.splitlines()]
     mine = [line for line in lines if line.get("request_id") == "from-proxy.7"]
     assert [(line["route"], line["status"]) for line in mine] == [(paths.USAGE, 200)]
     assert "hidden" not in rest
@@ -98,7 +101,7 @@ def test_metrics_ids_and_lines(tmp_path: Path) -> None:
 
 
 def events(text: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in text.splitlines()]
     return [line for line in lines if "event" in line]
 
 

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -197,6 +197,7 @@ def configure_process_logs(log_format: LogFormat) -> None:
     Repeating it changes nothing.
     """
     if log_format == "json" and _PROCESS.stream is None:
+        _release_stderr()
         _redirect_stderr()
         _log_uncaught_errors()
     configure_logging(log_format)
@@ -225,8 +226,7 @@ def configure_worker_logs(log_format: LogFormat, replica: str, *, mark: str) -> 
     ours = logging.getLogger(PACKAGE)
     if log_format == "json" and mark:
         _PROCESS.mark = mark
-        for logger in (logging.root, *_loggers()):
-            _release_stderr(logger)
+        _release_stderr()
         logging.root.addHandler(_handler(log_format))
         _log_uncaught_errors()
     else:
@@ -241,18 +241,16 @@ def configure_worker_logs(log_format: LogFormat, replica: str, *, mark: str) -> 
     _limit_noise()
 
 
-def _loggers() -> Iterator[logging.Logger]:
-    for logger in tuple(logging.root.manager.loggerDict.values()):
-        if isinstance(logger, logging.Logger):
-            yield logger
-
-
-def _release_stderr(logger: logging.Logger) -> None:
-    """Let a logger that writes to standard error leave that to the root logger."""
-    for handler in tuple(logger.handlers):
-        if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr:
-            logger.removeHandler(handler)
-            logger.propagate = True
+def _release_stderr() -> None:
+    """Let loggers that write to standard error leave that to the root logger."""
+    named = tuple(logging.root.manager.loggerDict.values())
+    for logger in (logging.root, *(each for each in named if isinstance(each, logging.Logger))):
+        for handler in tuple(logger.handlers):
+            if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr:
+                logger.removeHandler(handler)
+                logger.propagate = True
+                # Dask silences its handlers.
+                logger.setLevel(max(logger.level, handler.level))
 
 
 def _log_uncaught_errors() -> None:
