@@ -75,10 +75,20 @@ def test_only_reading_methods(http: httpx.Client, path: str) -> None:
         assert (reply.status_code, reply.headers["Allow"]) == (405, "GET, HEAD")
 
 
-def test_failing_collector_is_named(http: httpx.Client, process: Process) -> None:
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (StoreUnavailable("the database is not available"), "the database is not available"),
+        (TimeoutError(), "TimeoutError"),
+        (RuntimeError("postgresql://ann:secret@db/x"), "RuntimeError"),
+    ],
+)
+def test_failing_collector_is_named(
+    http: httpx.Client, process: Process, error: Exception, cause: str
+) -> None:
     class Store(Collector):
         def collect(self) -> Iterator[Metric]:
-            raise StoreUnavailable("the database is not available")
+            raise error
 
         def describe(self) -> Iterator[Metric]:
             return iter(())
@@ -86,9 +96,7 @@ def test_failing_collector_is_named(http: httpx.Client, process: Process) -> Non
     process.registry.register(Store())
     reply = http.get("/metrics")
     assert reply.status_code == 503
-    assert reply.json()["reason"] == (
-        "the metrics cannot be collected: the database is not available"
-    )
+    assert reply.json()["reason"] == f"the metrics cannot be collected: {cause}"
     assert http.get("/healthz").status_code == 200
 
 

@@ -249,7 +249,9 @@ def _metrics_app(registry: CollectorRegistry, problem: Callable[[], str | None])
                     # It answers GET only.
                     body = metrics({**environ, "REQUEST_METHOD": "GET"}, start_response)
                 except Exception as error:  # noqa: BLE001 - of any collector, such as of the store
-                    reason = f"the metrics cannot be collected: {error or type(error).__name__}"
+                    known = isinstance(error, ApplicationError)
+                    cause = str(error) if known else type(error).__name__
+                    reason = f"the metrics cannot be collected: {cause}"
                 else:
                     return [] if method == "HEAD" else body
         if reason is not None:

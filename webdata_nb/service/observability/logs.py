@@ -84,13 +84,13 @@ JOB_ID: Final[ContextVar[str]] = ContextVar("webdata_job_id", default="")
 class _ProcessLog:
     """What the lines of this process have in common.
 
-    `stream` is the standard error that JSON lines go to while a pipe stands in its place. Lines of
-    children with `child_mark` are JSON; `mark` is that of this process, if it is such a child.
+    `handler` writes JSON to standard error while a pipe stands in its place. Lines of children with
+    `child_mark` are JSON; `mark` is that of this process, if it is such a child.
     """
 
     log_format: LogFormat = "text"
     replica: str | None = None
-    stream: TextIO | None = None
+    handler: logging.Handler | None = None
     child_mark: str = ""
     mark: str = ""
 
@@ -173,10 +173,12 @@ def configure_logging(log_format: LogFormat) -> None:
     logging.getLogger("webdata_nb.service.requests").setLevel(requests)
 
 
-def _handler(log_format: LogFormat) -> logging.Handler:
+def _handler(log_format: LogFormat, stream: TextIO | None = None) -> logging.Handler:
     handler: logging.Handler
     if log_format == "json":
-        handler = _JsonHandler(_PROCESS.stream)
+        if _PROCESS.handler is not None:
+            return _PROCESS.handler
+        handler = _JsonHandler(stream)
         handler.setFormatter(_JsonFormatter())
     else:
         handler = logging.StreamHandler()
@@ -196,7 +198,7 @@ def configure_process_logs(log_format: LogFormat) -> None:
 
     Repeating it changes nothing.
     """
-    if log_format == "json" and _PROCESS.stream is None:
+    if log_format == "json" and _PROCESS.handler is None:
         _release_stderr()
         _redirect_stderr()
         _log_uncaught_errors()
@@ -232,7 +234,7 @@ def configure_worker_logs(log_format: LogFormat, replica: str, *, mark: str) -> 
     else:
         if any(each.get_name() != PACKAGE for each in (*ours.handlers, *logging.root.handlers)):
             return
-        for handler in ours.handlers:  # of an earlier service
+        for handler in tuple(ours.handlers):  # of an earlier service
             ours.removeHandler(handler)
         ours.addHandler(_handler(log_format))
         ours.propagate = False
@@ -285,7 +287,8 @@ def _redirect_stderr() -> None:
         original = os.dup(_STDERR)
     except OSError:  # there is none
         return
-    _PROCESS.stream = os.fdopen(original, "w", encoding="utf-8", errors="backslashreplace")
+    stream = os.fdopen(original, "w", encoding="utf-8", errors="backslashreplace")
+    handler = _PROCESS.handler = _handler("json", stream)
     written, pipe = os.pipe()
     with suppress(ImportError, OSError, AttributeError):
         import fcntl  # noqa: PLC0415 - POSIX only
@@ -298,7 +301,7 @@ def _redirect_stderr() -> None:
     stopped, stop = os.pipe()
     reader = threading.Thread(
         target=_log_lines,
-        args=(written, stopped, mark.encode()),
+        args=(written, stopped, mark.encode(), handler),
         name="webdata-stderr",
         daemon=True,
     )
@@ -314,43 +317,48 @@ def _redirect_stderr() -> None:
     atexit.register(restore)
 
 
-def _log_lines(written: int, stopped: int, mark: bytes) -> None:
+def _log_lines(written: int, stopped: int, mark: bytes, handler: logging.Handler) -> None:
     """Log what is written to a pipe, until the other pipe is closed and nothing more comes."""
-    rest, is_open = b"", True
-    while is_open:
+    rest, is_over = b"", False
+    while not is_over:
         ready, _, _ = select.select([written, stopped], [], [])
-        is_open = stopped not in ready
+        is_over = stopped in ready
         ends_at = time.monotonic() + _GATHER_S
+        # Lines that come together, such as those of a traceback, are one record.
         while select.select([written], [], [], _PAUSE_S)[0]:
             chunk = os.read(written, _PIPE_BYTES)
             rest += chunk
-            # Lines that come together, such as those of a traceback, are one record.
-            if not chunk or len(rest) > _MAX_BYTES or time.monotonic() > ends_at:
-                is_open = is_open and bool(chunk)
+            is_over = not chunk
+            if is_over or len(rest) > _MAX_BYTES or time.monotonic() > ends_at:
                 break
         lines, end, rest = rest.rpartition(b"\n")
-        if not is_open or len(rest) > _MAX_BYTES:
+        if is_over or len(rest) > _MAX_BYTES:
             lines, rest = lines + end + rest, b""
-        _log_text(lines, mark)
+        _log_text(lines, mark, handler)
 
 
-def _log_text(text: bytes, mark: bytes) -> None:
-    """Write the lines with a mark as they are, and log what is between them."""
+def _log_text(text: bytes, mark: bytes, handler: logging.Handler) -> None:
+    """Write the lines with a mark as they are, and log what is between them.
+
+    Not through the loggers: somebody may have given them a handler that writes to the pipe.
+    """
     plain: list[bytes] = []
     for line in text.split(b"\n"):
-        if not line.startswith(mark):
-            plain.append(line)
-            continue
-        _log_plain(plain)
-        plain = []
-        ready = line.removeprefix(mark).decode("utf-8", "replace")
-        log.info("a line of a child", extra={"child_line": ready})
-    _log_plain(plain)
+        before, found, ready = line.partition(mark)
+        if found:
+            _write_record(handler, [*plain, before])
+            plain = []
+            _write_record(handler, [ready], child_line=ready.decode("utf-8", "replace"))
+        else:
+            plain.append(before)
+    _write_record(handler, plain)
 
 
-def _log_plain(lines: list[bytes]) -> None:
+def _write_record(handler: logging.Handler, lines: list[bytes], **extra: str) -> None:
     if text := b"\n".join(lines).decode("utf-8", "replace").strip("\r\n"):
-        logging.getLogger("stderr").warning("%s", text)
+        record = logging.LogRecord("stderr", logging.WARNING, __file__, 0, "%s", (text,), None)
+        vars(record).update(extra)
+        handler.handle(record)
 
 
 def _is_not_disconnect(record: logging.LogRecord) -> bool:
