@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -48,7 +49,8 @@ async def add_account_to(store: Store, account: str, *, concurrency: int = 50) -
 class ReplicaProcess:
     """A process of `webdata serve`, or of `webdata worker`, with options and variables.
 
-    Its deadlines are those of `tests.patient_service`.
+    Its deadlines are those of `tests.patient_service`. A replica of another network namespace has
+    another address, and a command that runs it there.
     """
 
     def __init__(
@@ -58,14 +60,17 @@ class ReplicaProcess:
         key: str,
         *options: str,
         command: str = "serve",
+        host: str = "127.0.0.1",
+        run_in: Sequence[str] = (),
         **variables: str,
     ) -> None:
         self._command, self._options = command, options
+        self._host, self._run_in = host, run_in
         self.port, self._metrics_port = free_port(), free_port()
         self._folder = folder
         self.store_url = url
         self._variables = variables | {"WEBDATA_STORE": url, "WEBDATA_SECRET_KEY": key}
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http://{host}:{self.port}"
         self.metrics_url = f"http://127.0.0.1:{self._metrics_port}/metrics"
 
     def start(self) -> None:
@@ -75,10 +80,11 @@ class ReplicaProcess:
 
     def launch(self) -> None:
         """Start the process."""
-        command = [sys.executable, "-m", "tests.patient_service", self._command]
+        program = [*self._run_in, sys.executable, "-m", "tests.patient_service"]
+        command = [*program, self._command]
         options = ["--allow-network", "127.0.0.0/8"]
         if self._command == "serve":
-            options += ["--mode", "team", "--port", str(self.port)]
+            options += ["--mode", "team", "--host", self._host, "--port", str(self.port)]
         if "--dask" not in self._options or self._command == "serve":
             options += ["--data-dir", str(self._folder)]
         options += ["--metrics", f"127.0.0.1:{self._metrics_port}", *self._options]

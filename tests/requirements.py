@@ -71,6 +71,7 @@ _FINDERS: Final[dict[str, Callable[[], Path | None]]] = {
     ),
     "corpora": _corpora,
     "django-docs": _django_docs,
+    "ip": lambda: _program("ip"),
     "nginx": lambda: _program("nginx"),
     "pgbouncer": lambda: _program("pgbouncer"),
     "postgresql": _postgresql,
@@ -90,9 +91,9 @@ def find(component: str) -> Path | None:
 def require(component: str) -> Path:
     """Return where a component is; skip the test without it, or fail it under `CI=true`.
 
-    Components: chromium, nginx, pgbouncer, systemd-analyze, tesseract and wget (the program),
-    corpora, postgresql (the folder of the server's programs), python-docs, django-docs,
-    postgresql-docs and apache-docs (the folders of their HTML).
+    Components: chromium, ip (of iproute2), nginx, pgbouncer, systemd-analyze, tesseract and wget
+    (the program), corpora, postgresql (the folder of the server's programs), python-docs,
+    django-docs, postgresql-docs and apache-docs (the folders of their HTML).
     """
     return find(component) or missing(component)
 

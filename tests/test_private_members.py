@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from tests.test_dependencies import declared
 
 WHERE_UVICORN = "service/http/connections.py relies on it"
-WHERE_PSYCOPG = "PacingConnection in service/store/postgres/pacing.py relies on it"
+WHERE_PSYCOPG = "DeadlineConnection in service/store/postgres/pool.py relies on it"
 
 
 @pytest.mark.parametrize("name", ["psycopg", "uvicorn"])

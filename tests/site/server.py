@@ -64,10 +64,19 @@ class Site:
         Longest extra wait before an answer, in seconds; each request draws its own. Can be set.
     fault_rate
         Share of the paths whose first request gets a 503; robots.txt never does.
+    host
+        An address of this machine, for a site that another network namespace reaches.
     """
 
-    def __init__(self, *, seed: int = 0, latency: float = 0.0, fault_rate: float = 0.0) -> None:
-        self._seed, self._fault_rate = seed, fault_rate
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        latency: float = 0.0,
+        fault_rate: float = 0.0,
+        host: str = _HOST,
+    ) -> None:
+        self._seed, self._fault_rate, self._host = seed, fault_rate, host
         self.latency = latency
         self._pages: dict[str, Page] = {}
         self._prefixes: dict[str, Page] = {}
@@ -90,9 +99,9 @@ class Site:
         """Address of the path ``/``, with its slash."""
         return self.at("/")
 
-    def at(self, path: str, *, host: str = _HOST) -> str:
+    def at(self, path: str, *, host: str | None = None) -> str:
         """Return the absolute URL of a path; `host` may be another name of loopback."""
-        return f"http://{host}:{self._port}{path}"
+        return f"http://{host or self._host}:{self._port}{path}"
 
     def page(
         self,
@@ -211,7 +220,7 @@ class Site:
         runner = web.ServerRunner(server, shutdown_timeout=_PATIENCE)
         try:
             await runner.setup()
-            listener = await self._loop.create_server(server, _HOST, 0, backlog=_BACKLOG)
+            listener = await self._loop.create_server(server, self._host, 0, backlog=_BACKLOG)
         except BaseException as error:
             ready.set_exception(error)
             raise

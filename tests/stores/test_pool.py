@@ -8,13 +8,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.rows import TupleRow
 
 from tests import postgres
 from tests.postgres import PostgresServer
 from tests.stores.conftest import open_postgres
 from tests.stores.jobs import accounts
 from webdata_nb.service.errors import StoreUnavailable
-from webdata_nb.service.store.postgres.pool import Availability
+from webdata_nb.service.store.postgres.pool import CONNECTION, Availability, DeadlineConnection
 from webdata_nb.service.store.sql.store import Store
 
 pytestmark = pytest.mark.slow
@@ -69,6 +70,24 @@ async def test_calls_share_connections_if_the_server_allows_no_more(
                 await asyncio.gather(*(store.active_jobs() for _ in range(100)))
         finally:
             connection.execute("ALTER DATABASE postgres ALLOW_CONNECTIONS true")
+
+
+def test_a_server_that_does_not_answer_ends_a_call(own_server: PostgresServer) -> None:
+    with DeadlineConnection[TupleRow].connect(own_server.url, **CONNECTION) as connection:
+        connection.answer_s = 0.5
+        with pytest.raises(psycopg.OperationalError, match="does not answer"):
+            connection.execute("SELECT pg_sleep(60)")
+        assert connection.broken
+        with pytest.raises(psycopg.OperationalError, match="closed"):
+            connection.execute("SELECT 1")  # it does not wait again
+
+
+def test_the_server_ends_sessions_of_lost_machines(own_server: PostgresServer) -> None:
+    names = ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_user_timeout")
+    with DeadlineConnection[TupleRow].connect(own_server.url, **CONNECTION) as connection:
+        connection.limit_server()
+        values = [connection.execute(f"SHOW {name}".encode()).fetchone() for name in names]
+    assert values == [("5",), ("3",), ("8000",)]
 
 
 def test_one_failed_attempt_is_no_outage_while_connections_work() -> None:

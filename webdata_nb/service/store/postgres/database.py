@@ -19,7 +19,7 @@ from typing import Any, Final, LiteralString, Self, TypeVar
 
 import psycopg
 from psycopg import errors, sql
-from psycopg.rows import DictRow
+from psycopg.rows import DictRow, TupleRow
 from psycopg.types.numeric import IntLoader
 from psycopg_pool import ConnectionPool
 
@@ -31,6 +31,8 @@ from webdata_nb.service.store.postgres.pool import (
     POOL_SIZE,
     POOL_WAIT_S,
     READERS,
+    STATEMENT_S,
+    DeadlineConnection,
     FailFastPool,
     ServerClock,
     check_signals,
@@ -173,14 +175,14 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 MAX_IDENTIFIER: Final = 63
-# How long a statement runs, and a transaction may wait for its process. The transaction of a
-# stopped process ends before the leases of its jobs do, so that another process can claim them.
-STATEMENT_S: Final = 60
+# How long a transaction may wait for its process. That of a stopped process ends before the leases
+# of its jobs do, so that another process can claim them.
 IDLE_TRANSACTION_S: Final = 8
 # After this time, exclusive work passes to another process: a frozen one keeps its connection.
 EXCLUSIVE_S: Final = 600
 # How long the end of exclusive work waits for a server that does not answer.
 _UNLOCK_S: Final = 5.0
+_VACUUM_S: Final = 600.0
 # How long a process waits at its start while another one creates the tables.
 SCHEMA_LOCK_S: Final = 300
 _TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
@@ -304,7 +306,7 @@ class PostgresDatabase(SqlDatabase):
 
     def _vacuum(self, tables: LiteralString) -> None:
         """Vacuum the tables that a query names; for those of other roles there is a warning."""
-        with translated(), self._connect() as connection:
+        with translated(), self._connect(answer_s=_VACUUM_S) as connection:
             if self._schema is not None:
                 _select_schema(connection, self._schema)
             for (name,) in connection.execute(tables).fetchall():
@@ -345,7 +347,7 @@ class PostgresDatabase(SqlDatabase):
     def _open(self) -> None:
         with translated():
             # A pool hides why its connections fail: this one tells it.
-            with self._connect() as connection:
+            with self._connect(answer_s=SCHEMA_LOCK_S + STATEMENT_S) as connection:
                 check_version(connection)
                 check_signals(self._connect)
                 open_schema(connection, self._schema)
@@ -374,13 +376,21 @@ class PostgresDatabase(SqlDatabase):
             connection.close()
             return None
 
-    def _connect(self) -> psycopg.Connection[Any]:
+    def _connect(self, *, answer_s: float = STATEMENT_S) -> DeadlineConnection[TupleRow]:
         """Open a connection beside the pool."""
-        return psycopg.connect(self._conninfo, **CONNECTION)
+        connection = DeadlineConnection[TupleRow].connect(self._conninfo, **CONNECTION)
+        connection.answer_s = answer_s
+        try:
+            connection.limit_server()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
-    def _configure(self, connection: Connection) -> None:
+    def _configure(self, connection: DeadlineConnection[DictRow]) -> None:
         """Set up a new connection of the pool."""
         connection.adapters.register_loader("numeric", IntLoader)  # sums of integers
+        connection.limit_server()
         connection.execute(f"SET statement_timeout = '{STATEMENT_S}s'")
         connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_TRANSACTION_S}s'")
         if self._schema is not None:

@@ -19,10 +19,9 @@ from functools import partial
 from importlib.resources import files
 from math import inf
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 import psycopg
-from psycopg.abc import PQGen
 from psycopg.rows import DictRow, dict_row
 
 from webdata_nb.pacing.host_pacing import (
@@ -36,13 +35,16 @@ from webdata_nb.pacing.host_pacing import (
     reserved_count,
     reserved_interval,
 )
-from webdata_nb.service.store.postgres.pool import CONNECTION, ServerClock
+from webdata_nb.service.store.postgres.pool import (
+    CONNECTION,
+    DeadlineConnection,
+    ServerClock,
+)
 from webdata_nb.service.store.postgres.transactions import with_placeholders
 from webdata_nb.service.store.sql.connection import parse_statements
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
 Reservations = Mapping[str, float]
 Events = Mapping[str, Sequence[Transition]]
 
@@ -72,27 +74,10 @@ _STATEMENTS: Final = {
 }
 
 
-class PacingConnection(psycopg.Connection[DictRow]):
-    """A connection whose calls fail when the server does not answer in time."""
+class PacingConnection(DeadlineConnection[DictRow]):
+    """A connection that must answer fast."""
 
-    def wait(self, gen: PQGen[T], *options: Any, **named_options: Any) -> T:  # noqa: ARG002
-        """Run a conversation with the server to its end."""
-        return super().wait(_with_deadline(gen))
-
-
-def _with_deadline(conversation: PQGen[T]) -> PQGen[T]:
-    """Raise an error if a conversation waits for the server for too long."""
-    deadline = time.monotonic() + _ANSWER_S
-    try:
-        expected = next(conversation)
-        while True:
-            ready = yield expected
-            if not ready and time.monotonic() > deadline:
-                raise psycopg.OperationalError("the server does not answer")
-            expected = conversation.send(ready)
-    except StopIteration as end:
-        value: T = end.value
-        return value
+    answer_s = _ANSWER_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +293,7 @@ class PostgresPacing(SharedPacing):
         self._connection = connection = PacingConnection.connect(
             self._conninfo, row_factory=dict_row, **_CONNECTION
         )
+        connection.limit_server()
         connection.execute(f"SET statement_timeout = '{_STATEMENT_S}s'")
         connection.execute(f"SET idle_in_transaction_session_timeout = '{_STATEMENT_S}s'")
         self._clock.synchronize(connection)

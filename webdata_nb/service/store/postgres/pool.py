@@ -7,11 +7,12 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import psycopg
 from psycopg import errors, sql
-from psycopg.rows import DictRow, dict_row
+from psycopg.abc import PQGen
+from psycopg.rows import DictRow, Row, dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from webdata_nb.page.errors import ApplicationError
@@ -28,6 +29,8 @@ from webdata_nb.service.store.sql.store import CheckResult
 
 # Checks of a server: version, rights, settings, signals. They change nothing.
 
+
+T = TypeVar("T")
 
 Connection = psycopg.Connection[Any]
 
@@ -256,15 +259,27 @@ POOL_SIZE: Final = 8
 READERS: Final = 4
 # The pool, a connection that listens for signals, one for the pacing, and two for locks.
 CONNECTIONS_PER_PROCESS: Final = POOL_SIZE + READERS + 4
-# A server that does not answer, or a network that loses everything, ends a call.
+# A network that loses all packets ends a call, and a connection that only listens.
 CONNECTION: Final[dict[str, Any]] = {
     "autocommit": True,
-    "connect_timeout": 10,
-    "keepalives_idle": 10,
-    "keepalives_interval": 10,
+    "connect_timeout": 3,
+    "keepalives_idle": 5,
+    "keepalives_interval": 3,
     "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
+    "tcp_user_timeout": 8_000,
 }
+# The same for the server, which otherwise keeps the session of a lost process, and its locks, for
+# hours.
+_SERVER_KEEPALIVES: Final = (
+    "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3;"
+    " SET tcp_user_timeout = '8s'"
+)
+# How long a statement runs.
+STATEMENT_S: Final = 60
+# A server whose machine answers and which does not, as when it is stopped, ends a call too.
+_ANSWER_S: Final = STATEMENT_S + 5.0
+# While no connection can be opened, an open one must still work.
+_ANSWER_WHILE_AWAY_S: Final = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -308,8 +323,53 @@ class Availability:
             log.warning("the database accepts no connections: %s", reason)
 
 
-class PoolConnection(psycopg.Connection[DictRow]):
+class DeadlineConnection(psycopg.Connection[Row]):
+    """A connection whose calls fail when the server does not answer in time.
+
+    Attributes
+    ----------
+    answer_s : float
+        How long a call waits for the server.
+    """
+
+    answer_s: float = _ANSWER_S
+
+    def wait(self, gen: PQGen[T], *options: Any, **named_options: Any) -> T:  # noqa: ARG002
+        """Run a conversation with the server to its end."""
+        try:
+            return super().wait(self._with_deadline(gen))
+        except NoAnswerError:
+            # Later calls on this connection, such as a rollback, would wait as well.
+            self.pgconn.finish()
+            raise
+
+    def limit_server(self) -> None:
+        """Let the server end the session if the network loses this process."""
+        self.execute(_SERVER_KEEPALIVES)
+
+    def _with_deadline(self, conversation: PQGen[T]) -> PQGen[T]:
+        """Raise an error if a conversation waits for the server for too long."""
+        began = time.monotonic()
+        try:
+            expected = next(conversation)
+            while True:
+                ready = yield expected
+                if not ready and time.monotonic() - began > self.answer_s:
+                    raise NoAnswerError("the server does not answer")
+                expected = conversation.send(ready)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+
+class NoAnswerError(psycopg.OperationalError):
+    """A server that did not answer before a deadline."""
+
+
+class PoolConnection(DeadlineConnection[DictRow]):
     """A connection of a pool."""
+
+    _availability: Availability | None = None
 
     @classmethod
     def connect(  # type: ignore[override]
@@ -322,7 +382,14 @@ class PoolConnection(psycopg.Connection[DictRow]):
             availability.attempt_failed(first_line(error))
             raise
         availability.connection_worked()
+        connection._availability = availability  # noqa: SLF001 - of this class
         return connection
+
+    @property
+    def answer_s(self) -> float:  # type: ignore[override]
+        """How long a call waits for the server; shorter while no connection can be opened."""
+        is_away = self._availability is not None and self._availability.is_away
+        return _ANSWER_WHILE_AWAY_S if is_away else _ANSWER_S
 
 
 class FailFastPool(ConnectionPool[PoolConnection]):
