@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,13 +37,22 @@ class ProxiedService:
 
 @contextmanager
 def proxied_service(
-    server: PostgresServer, home: Path, *options: str, concurrency: int = 50
+    server: PostgresServer,
+    home: Path,
+    *options: str,
+    concurrency: int = 50,
+    run_in: Sequence[str] = (),
 ) -> Iterator[ProxiedService]:
-    """Run two replicas with `options` behind the proxy, and one account, until the block ends."""
+    """Run two replicas with `options` behind the proxy, and one account, until the block ends.
+
+    `run_in` is a command that runs another one.
+    """
     store_url, key = server.new_schema(), new_key()
     asyncio.run(add_account(store_url, key, concurrency=concurrency))
     first, second = (
-        ReplicaProcess(home / name, store_url, key, *options, "--replica", name, **ENVIRON)
+        ReplicaProcess(
+            *(home / name, store_url, key, *options, "--replica", name), run_in=run_in, **ENVIRON
+        )
         for name in ("first", "second")
     )
     with ExitStack() as stack:

@@ -60,19 +60,26 @@ def serving(reply: bytes) -> Iterator[StubReplica]:
             thread.join()
 
 
-def statuses(
+def replies(
     ports: tuple[int, int], method: str, headers: dict[str, str] | None = None
-) -> Counter[int]:
-    """Send the requests through the proxy, and count the statuses of the replies."""
+) -> list[httpx.Response]:
+    """Send the requests through the proxy."""
     body = b'{"query": "colour"}' if method == "POST" else None
     with (
         ReverseProxy(ports) as proxy,
         httpx.Client(base_url=proxy.url, trust_env=False, timeout=60) as http,
     ):
-        return Counter(
-            http.request(method, "/v1/search", content=body, headers=headers).status_code
+        return [
+            http.request(method, "/v1/search", content=body, headers=headers)
             for _ in range(REQUESTS)
-        )
+        ]
+
+
+def statuses(
+    ports: tuple[int, int], method: str, headers: dict[str, str] | None = None
+) -> Counter[int]:
+    """Send the requests through the proxy, and count the statuses of the replies."""
+    return Counter(reply.status_code for reply in replies(ports, method, headers))
 
 
 @pytest.mark.parametrize("reply", [NOTHING, STOPPING], ids=["closes", "503"])
@@ -104,3 +111,25 @@ def test_a_replica_that_refuses_connections_is_not_noticed(method: str) -> None:
     with serving(OK) as answering:
         ports = free_port(), answering.server_address[1]
         assert statuses(ports, method) == {200: REQUESTS}
+
+
+@pytest.mark.parametrize(("method", "headers"), [("GET", None), ("POST", KEY), ("POST", None)])
+def test_without_a_replica_a_request_is_refused(
+    method: str, headers: dict[str, str] | None
+) -> None:
+    for reply in replies((free_port(), free_port()), method, headers):
+        assert (reply.status_code, reply.headers["Retry-After"]) == (503, "1")
+        assert "repeat the request later" in reply.json()["detail"]
+
+
+def test_what_may_have_acted_is_not_called_refused() -> None:
+    with serving(NOTHING) as broken:
+        ports = broken.server_address[1], free_port()
+        unknown = [reply for reply in replies(ports, "POST") if reply.status_code != 503]
+        assert len(unknown) == len(broken.bodies) > 0
+        for reply in unknown:
+            assert reply.status_code == 502
+            assert "Retry-After" not in reply.headers
+            assert "may have acted" in reply.json()["detail"]
+        for reply in replies(ports, "POST", KEY):
+            assert (reply.status_code, reply.headers["Retry-After"]) == (503, "1")

@@ -130,7 +130,10 @@ async def test_the_longest_idle_connection_makes_room_for_a_new_one() -> None:
         for pair in (three[1], three[0]):
             assert (await ask(pair, "/")).status == 200
         assert (await ask_once(port, "/")).status == 200
-        assert await three[2][0].read() == b""  # it was the oldest, and had asked for nothing
+        # It was the oldest, and had asked for nothing; a request of it may be under way.
+        refused = await ask(three[2], "/")
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert await three[2][0].read() == b""
         for pair in three[:2]:
             assert (await ask(pair, "/")).status == 200
 
@@ -243,14 +246,43 @@ async def test_clients_that_read_nothing_do_not_keep_their_connections(
             await asyncio.sleep(0.05)
 
 
-async def test_an_evicted_connection_with_an_unread_reply_is_closed_at_once() -> None:
+async def test_unread_replies_make_room_for_new_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections_module, "_CHECK_INTERVAL_S", 0.05)
     async with (
         serving(ConnectionLimiter(most=3, reserved=0)) as (port, _),
         AsyncExitStack() as open_connections,
     ):
-        for _ in range(12):
+        for _ in range(3):
             await request_unread(open_connections, port, "/large")
-            assert server_sockets(port) <= 4
+        while await status_or_none(port) != 200:  # noqa: ASYNC110 - the server's own clock
+            await asyncio.sleep(0.05)
+
+
+async def test_a_reply_that_is_read_is_not_cut_for_a_new_connection() -> None:
+    async with (
+        serving(ConnectionLimiter(most=1, reserved=0)) as (port, _),
+        AsyncExitStack() as open_connections,
+    ):
+        reader, _ = await request_unread(open_connections, port, "/large")
+        await reader.readuntil(b"\r\n\r\n")
+        assert (await ask_once(port, "/")).status == 503
+        assert len(await reader.readexactly(len(LARGE))) == len(LARGE)
+
+
+async def test_a_refused_request_is_read_before_its_reply() -> None:
+    """Unread data would reset the connection, and the client would lose the reply."""
+    async with (
+        serving(ConnectionLimiter(most=1, reserved=0)) as (port, app),
+        AsyncExitStack() as open_connections,
+    ):
+        await wait_there(open_connections, port, app)
+        reader, writer = await open_connections.enter_async_context(connected(port))
+        writer.write(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000\r\n\r\n")
+        writer.write(bytes(500_000))
+        await writer.drain()
+        assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
 
 
 async def test_a_slow_reader_gets_its_whole_reply(monkeypatch: pytest.MonkeyPatch) -> None:

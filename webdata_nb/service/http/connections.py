@@ -8,6 +8,11 @@ documented interface: `tests/test_private_members.py` says when a release change
 A connection that waits for a request is idle. At a limit, the connection that has been idle longest
 is closed, first among those of the same address. If every connection is busy, a new one takes a
 reserved slot, which serves only health checks.
+
+A connection whose first request was not read yet may have one under way, always behind a proxy. It
+is refused with a reply, and read until its client closes it: closing a connection with unread data
+resets it, and the client loses the reply. nginx returns 502 then. The reply follows the request:
+nginx joins one that comes before it to the reply of the replica that it tries next.
 """
 
 from __future__ import annotations
@@ -43,6 +48,9 @@ HEADERS_TIMEOUT_S: Final = 10.0
 MAX_HEADER_BYTES: Final = 64 * 1024
 # The connection is aborted if the client reads nothing of its reply for this long.
 UNREAD_TIMEOUT_S: Final = 30.0
+# How long the request of a refused connection is waited for, and its end; and how many there are.
+LINGER_S: Final = 2.0
+MAX_LINGERING: Final = 256
 _CHECK_INTERVAL_S: Final = 5.0
 MAX_CONNECTIONS: Final = 1000
 # Further connections, for health checks only.
@@ -108,6 +116,7 @@ class ConnectionLimiter:
         self._open: dict[LimitedHttpProtocol, None] = {}
         self._by_address: dict[str, dict[LimitedHttpProtocol, None]] = {}
         self._reserved: dict[tuple[str, int], tuple[LimitedHttpProtocol, str]] = {}
+        self._lingering: set[LimitedHttpProtocol] = set()
         self._checks: asyncio.TimerHandle | None = None
 
     def protocol(self, **options: Any) -> LimitedHttpProtocol:
@@ -122,9 +131,11 @@ class ConnectionLimiter:
         address = "" if self.limits.trusts(peer[0]) else address_of(peer[0])
         same_address = self._by_address.get(address, {}) if address else {}
         reason = None
-        if len(same_address) >= self.limits.per_address and not self._drop_idle(same_address):
+        if len(same_address) >= self.limits.per_address and not self._drop_idle(
+            same_address, _ADDRESS_LIMIT
+        ):
             reason = _ADDRESS_LIMIT
-        elif len(self._open) >= self._most and not self._drop_idle(self._open):
+        elif len(self._open) >= self._most and not self._drop_idle(self._open, _TOTAL_LIMIT):
             reason = _TOTAL_LIMIT
         if reason is None:
             connection.address = address
@@ -133,7 +144,7 @@ class ConnectionLimiter:
                 self._by_address.setdefault(address, {})[connection] = None
             return None
         reserved = [reserved_connection for reserved_connection, _ in self._reserved.values()]
-        if len(reserved) >= self._reserved_most and not self._drop_idle(reserved):
+        if len(reserved) >= self._reserved_most and not self._drop_idle(reserved, reason):
             return reason
         self._reserved[peer] = connection, reason
         return None
@@ -174,19 +185,32 @@ class ConnectionLimiter:
             self._by_address.pop(connection.address, None)
         if self._reserved.get(connection.peer, (None,))[0] is connection:
             del self._reserved[connection.peer]
+        self._lingering.discard(connection)
+
+    def may_linger(self, connection: LimitedHttpProtocol) -> bool:
+        """Whether a connection may stay open for a moment after its last reply; registers it."""
+        if connection not in self._lingering and len(self._lingering) >= MAX_LINGERING:
+            return False
+        self._lingering.add(connection)
+        return True
 
     def reserved_reason(self, peer: tuple[str, int] | None) -> str | None:
         """Return why a peer has a reserved slot; None if its connection is a normal one."""
         reserved = None if peer is None else self._reserved.get(peer)
         return None if reserved is None else reserved[1]
 
-    def _drop_idle(self, group: Iterable[LimitedHttpProtocol]) -> bool:
+    def _drop_idle(self, group: Iterable[LimitedHttpProtocol], reason: str) -> bool:
         """Close the connection that has been idle longest; False if none is idle."""
-        idle = next((connection for connection in group if connection.idle), None)
+        now = asyncio.get_running_loop().time()
+        idle = next((connection for connection in group if connection.may_be_dropped(now)), None)
         if idle is None:
             return False
         self.remove(idle)
-        idle.close()
+        if idle.cycle is None:
+            self.refuse(reason)
+            idle.refuse(_raw_reply(*_refusal(reason, self.limits.per_address)))
+        else:
+            idle.close()
         return True
 
 
@@ -291,6 +315,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._header_bytes = 0
         self._unsent_bytes = 0
         self._unread_since: float | None = None
+        self._refusal: bytes | None = None
+        self._is_ending = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept a connection, or refuse it at a limit."""
@@ -298,8 +324,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self.peer = (str(host), int(port))
         if (reason := self._limiter.admit(self)) is not None:
             self._limiter.refuse(reason)
-            refusal = _refusal(reason, self._limiter.limits.per_address)
-            _send_and_close(transport, _raw_reply(*refusal))
+            self.transport = transport
+            self.refuse(_raw_reply(*_refusal(reason, self._limiter.limits.per_address)))
             return
         self._admitted = True
         super().connection_made(transport)
@@ -307,14 +333,19 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Process data, and check the size and time of the headers."""
-        if not self._admitted:
+        if self._refusal is not None:
+            self._send_refusal()
+            return
+        if self._is_ending:
             return
         super().data_received(data)
+        if self._is_ending:  # it is no valid request
+            return
         self._limiter.mark_used(self)
         self._update_timer()
         self._header_bytes = self._header_bytes + len(data) if self._awaits_request else 0
         if self._header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
-            _send_and_close(self.transport, _HEADERS_TOO_LARGE)
+            self._send_and_close(_HEADERS_TOO_LARGE)
 
     @property
     def _awaits_request(self) -> bool:
@@ -339,12 +370,45 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         `Transport.close` would wait for a client that does not read its reply.
         """
         self._cancel_timer()
-        if not self._admitted:
-            return
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
             self.transport.close()
+
+    def may_be_dropped(self, now: float) -> bool:
+        """Whether no request is active, and no reply is being read."""
+        if not self.idle or not self.transport.get_write_buffer_size():
+            return self.idle
+        return self._unread_since is not None and now - self._unread_since >= _CHECK_INTERVAL_S
+
+    def refuse(self, reply: bytes) -> None:
+        """Reply to the request that arrives next, and close the connection."""
+        self._cancel_timer()
+        if not self._limiter.may_linger(self):
+            self._send_and_close(reply)
+            return
+        self._refusal = reply
+        self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._send_refusal)
+
+    def _send_refusal(self) -> None:
+        reply, self._refusal = self._refusal, None
+        if reply is not None and not self.transport.is_closing():
+            self._send_and_close(reply)
+
+    def _send_and_close(self, reply: bytes) -> None:
+        """Send the last reply, and close the connection when its client has read it.
+
+        What arrives meanwhile is dropped.
+        """
+        self._cancel_timer()
+        self._is_ending = True
+        self.transport.write(reply)
+        # A request under way still writes to the transport.
+        if not self.idle or not self._limiter.may_linger(self):
+            self.transport.close()
+            return
+        self.transport.write_eof()
+        self._timer = asyncio.get_running_loop().call_later(LINGER_S, self.close)
 
     def abort_if_unread(self, now: float) -> None:
         """Abort the connection if its client read nothing for `UNREAD_TIMEOUT_S`."""
@@ -369,7 +433,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP request; with JSON, like every other error."""
         del msg  # uvicorn's sentence
-        _send_and_close(self.transport, _INVALID_REQUEST)
+        self._send_and_close(_INVALID_REQUEST)
 
     def _update_timer(self) -> None:
         """Run the timer only while the connection waits for request headers."""
@@ -387,12 +451,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def _on_headers_timeout(self) -> None:
         if not self.transport.is_closing():
-            _send_and_close(self.transport, _HEADERS_TIMEOUT)
-
-
-def _send_and_close(transport: asyncio.Transport, answer: bytes) -> None:
-    transport.write(answer)
-    transport.close()
+            self._send_and_close(_HEADERS_TIMEOUT)
 
 
 def max_connections() -> int:
