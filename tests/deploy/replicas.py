@@ -51,7 +51,7 @@ def proxied_service(
     asyncio.run(add_account(store_url, key, concurrency=concurrency))
     first, second = (
         ReplicaProcess(
-            *(home / name, store_url, key, *options, "--replica", name), run_in=run_in, **ENVIRON
+            home / name, store_url, key, *options, "--replica", name, run_in=run_in, **ENVIRON
         )
         for name in ("first", "second")
     )
