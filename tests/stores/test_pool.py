@@ -82,6 +82,15 @@ def test_a_server_that_does_not_answer_ends_a_call(own_server: PostgresServer) -
             connection.execute("SELECT 1")  # it does not wait again
 
 
+def test_waiting_for_signals_has_a_deadline_of_its_own(own_server: PostgresServer) -> None:
+    with DeadlineConnection[TupleRow].connect(own_server.url, **CONNECTION) as connection:
+        connection.answer_s = 0.1
+        connection.execute("LISTEN idle")
+        assert list(connection.notifies(timeout=0.5, stop_after=1)) == []
+        connection.execute("NOTIFY idle")
+        assert len(list(connection.notifies(timeout=60, stop_after=1))) == 1
+
+
 def test_the_server_ends_sessions_of_lost_machines(own_server: PostgresServer) -> None:
     names = ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_user_timeout")
     with DeadlineConnection[TupleRow].connect(own_server.url, **CONNECTION) as connection:

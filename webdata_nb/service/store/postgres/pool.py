@@ -93,10 +93,24 @@ def check_server(conninfo: str) -> list[CheckResult]:
         return [
             CheckResult("server", _problems(check_version, connection), f"PostgreSQL {version}"),
             CheckResult("settings", tuple(_settings_problems(connection))),
-            CheckResult("signals", _problems(check_signals, connect)),
+            _check_signals(connection, connect),
             CheckResult("rights", tuple(_rights_problems(connection))),
             _check_schema(connection),
         ]
+
+
+def _check_signals(connection: Connection, connect: Callable[[], Connection]) -> CheckResult:
+    if problems := _problems(check_signals, connect):
+        return CheckResult("signals", problems)
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    # A pooler has a process id of its own for each of its clients.
+    if row is None or row[0] == connection.info.backend_pid:
+        return CheckResult("signals")
+    return CheckResult(
+        "signals",
+        detail="through a pooler in session mode, which needs a pool of "
+        f"{CONNECTIONS_PER_PROCESS} connections per process (PgBouncer: default_pool_size)",
+    )
 
 
 def has_current_schema(results: Sequence[CheckResult]) -> bool:
@@ -334,8 +348,10 @@ class DeadlineConnection(psycopg.Connection[Row]):
 
     answer_s: float = _ANSWER_S
 
-    def wait(self, gen: PQGen[T], *options: Any, **named_options: Any) -> T:  # noqa: ARG002
+    def wait(self, gen: PQGen[T], *options: Any, **named_options: Any) -> T:
         """Run a conversation with the server to its end."""
+        if named_options.get("timeout") is not None:  # that of `notifies`
+            return super().wait(gen, *options, **named_options)
         try:
             return super().wait(self._with_deadline(gen))
         except NoAnswerError:
