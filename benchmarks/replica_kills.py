@@ -7,16 +7,23 @@ later, so that the other one continues some jobs. The next kill comes at a rando
 interrupted jobs continue. A run takes as many kills as happen before its crawls end; further runs
 follow until there were 20 of each kind.
 
-Expected: the rows of an undisturbed run, in its order; each job held again within 16 s of the last
-kill; at most `concurrency` pages of a job fetched again by a replica that continues its own jobs,
-and 32 more by the other replica, which has no spool of them; a webhook for each crawl, with one
-event id; the ledgers of an undisturbed run; no replica that ends by itself.
+Expected: the rows and receipts of an undisturbed run, in its order; a store that `webdata store
+check` finds correct; each job held again within 16 s of the last kill; at most `concurrency` pages
+of a job fetched again by a replica that continues its own jobs, and 32 more by the other replica,
+which has no spool of them; a webhook for each crawl, with one event id; the ledgers of an
+undisturbed run; no replica that ends by itself.
 
 With `--dask`, both replicas keep claim loops in four Dask workers, each below a nanny. At random
 moments a worker gets SIGKILL, and its nanny starts another one; or a worker and its nanny; or the
 scheduler, while at least half of the pages are missing, so that its workers end and the replicas
 take their jobs; or everything, PostgreSQL as well. The time until a job is held again then counts
 from the moment in which the first process is back.
+
+With `--standby`, PostgreSQL has a standby that confirms all commits, and the URL of the replicas
+names both. Instead of a stop, all processes of the primary get SIGKILL; the standby is promoted up
+to 3 s later, and the former primary follows it, until it is its turn.
+
+With `--pooler`, the connections of the replicas go through PgBouncer in session mode.
 
 With `--rapid`, kills come 0.5 to 8 s after each other, also while jobs wait for their next process.
 The 16 s are not checked then: jobs without progress in two attempts run one at a time.
@@ -28,6 +35,8 @@ Run it from the checkout, with the `test` extra and PostgreSQL; it takes about 2
     python -m benchmarks.replica_kills
     python -m benchmarks.replica_kills --kills 2 --rapid
     python -m benchmarks.replica_kills --dask
+    python -m benchmarks.replica_kills --standby
+    python -m benchmarks.replica_kills --pooler
 """
 
 from __future__ import annotations
@@ -51,8 +60,10 @@ from tests.wire.replica_kills import (
     DaskKillKind,
     KillKind,
     OpenTeam,
+    pooled_team,
     replica_team,
     run_crawls,
+    standby_team,
 )
 
 CRAWLS, PAGES = 40, 250
@@ -152,12 +163,17 @@ def main() -> int:
     parser.add_argument("--crawls", type=int, default=CRAWLS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rapid", action="store_true", help="do not wait between kills")
-    parser.add_argument("--dask", action="store_true", help="kill workers and scheduler of Dask")
+    teams = parser.add_mutually_exclusive_group()
+    teams.add_argument("--dask", action="store_true", help="kill workers and scheduler of Dask")
+    teams.add_argument("--standby", action="store_true", help="lose the primary, promote a standby")
+    teams.add_argument("--pooler", action="store_true", help="connect through PgBouncer")
     options = parser.parse_args()
     kinds = get_args(DaskKillKind if options.dask else KillKind)
     kills: list[AnyKill] = [*kinds] * options.kills
     random.Random(options.seed).shuffle(kills)
     load = CrawlLoad(options.crawls, PAGES)
+    chosen = {dask_team: options.dask, standby_team: options.standby, pooled_team: options.pooler}
+    open_team: OpenTeam = next((team for team in chosen if chosen[team]), replica_team)
     with tempfile.TemporaryDirectory() as folder, postgres.running() as server:
         held_s = None if options.rapid else HELD_S
         errors = run(
@@ -168,7 +184,7 @@ def main() -> int:
             seed=options.seed,
             held_s=held_s,
             latency_s=DASK_LATENCY_S if options.dask else LATENCY_S,
-            open_team=dask_team if options.dask else replica_team,
+            open_team=open_team,
         )
     print("exact" if not errors else f"WRONG: {len(errors)}", *errors[:50], sep="\n")
     return bool(errors)

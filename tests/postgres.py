@@ -11,11 +11,12 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
 import psycopg
 import pytest
 from filelock import FileLock
@@ -66,6 +67,30 @@ class PostgresServer:
         """Stop the server: `fast`, or `immediate` as in a crash."""
         self._control("stop", "-m", mode)
 
+    def kill(self) -> None:
+        """Kill all processes with SIGKILL, as if the machine was lost."""
+        [pid, *_] = (self.folder / "data" / "postmaster.pid").read_text().splitlines()
+        server = psutil.Process(int(pid))
+        processes = [server, *server.children(recursive=True)]
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(processes, timeout=_START_S)
+        (self.folder / "data" / "postmaster.pid").unlink()
+
+    def follow(self, primary: PostgresServer) -> None:
+        """Become a standby of a server, without the data of before, and confirm its commits."""
+        data = self.folder / "data"
+        shutil.rmtree(data, ignore_errors=True)
+        source = f"postgresql://{USER}:{primary.password}@127.0.0.1:{primary.port}/"
+        program = require("postgresql") / "pg_basebackup"
+        _run([str(program), "-d", source, "-D", str(data), "-R", "-c", "fast"])
+        # As a primary it has no standby at first.
+        self.configure(**_address(self), synchronous_standby_names="''")
+        self.start()
+        primary.configure(synchronous_standby_names="'*'")
+        primary.reload()
+
     def start(self) -> None:
         """Start the server, and wait until it accepts connections."""
         self._control("start", "-l", str(self.folder / "log"), "-t", str(int(_START_S)))
@@ -95,6 +120,13 @@ class PostgresServer:
     def _control(self, action: str, *options: str) -> None:
         program = require("postgresql") / "pg_ctl"
         _run([str(program), action, "-w", "-D", str(self.folder / "data"), *options])
+
+
+def url_of_both(primary: PostgresServer, standby: PostgresServer, url: str) -> str:
+    """Return the URL of a store that leads to the server which takes writes."""
+    address = f"127.0.0.1:{primary.port}"
+    url = url.replace(address, f"{address},127.0.0.1:{standby.port}")
+    return f"{url}&target_session_attrs=read-write"
 
 
 def schema_name(folder: Path) -> str:
@@ -168,17 +200,14 @@ def running(*initdb_options: str) -> Iterator[PostgresServer]:
 def running_standby(primary: PostgresServer) -> Iterator[PostgresServer]:
     """Run a standby of a server, which confirms each commit of it."""
     standby = PostgresServer(_new_folder(), free_port(), primary.password)
-    program = str(require("postgresql") / "pg_basebackup")
-    source = f"postgresql://{USER}:{primary.password}@127.0.0.1:{primary.port}/"
-    _run([program, "-d", source, "-D", str(standby.folder / "data"), "-R", "-c", "fast"])
-    standby.configure(**_address(standby))
     try:
-        standby.start()
-        primary.configure(synchronous_standby_names="'*'")
-        primary.reload()
+        standby.follow(primary)
         yield standby
     finally:
         remove_server(standby)
+        if primary.is_running():
+            primary.configure(synchronous_standby_names="''")
+            primary.reload()
 
 
 def remove_server(server: PostgresServer) -> None:

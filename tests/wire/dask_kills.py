@@ -170,7 +170,8 @@ def dask_team(
 ) -> Iterator[DaskTeam]:
     """Run a scheduler, two replicas that use it, and four workers with nannies."""
     home.mkdir()
-    store_url, key = create_store(server)
+    store_url = server.new_schema()
+    key = create_store(store_url)
     scheduler = SchedulerProcess(home)
     # The replicas alone can run all crawls: they do when the scheduler is lost.
     options = ["--slots", str(load.slots(len(REPLICAS))), "--webhook-loopback"]

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
+import sys
 import time
+import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -22,6 +25,7 @@ import orjson
 import psycopg
 from psycopg.rows import namedtuple_row
 
+from tests import pgbouncer, postgres
 from tests.postgres import PostgresServer
 from tests.replica_process import ReplicaProcess, add_account, headers_of
 from tests.site.graphs import link_tree
@@ -39,6 +43,10 @@ ACCOUNTS: Final = ("alice", "bob", "carol", "dave")
 SPOOLED_PAGES: Final = 32
 _DEADLINE_S: Final = 600.0
 _GAP_S: Final = (0.5, 8.0)
+_PROMOTED_S: Final = (0.0, 3.0)
+# As docs/guide/several-machines.md says: 16 connections for each process, and no long waits for a
+# server that is away.
+POOLER: Final = {"default_pool_size": 48, "server_login_retry": 1, "query_wait_timeout": 5}
 RESTART_S: Final = (2.0, 18.0)
 _LOGS: Final = """
 CREATE TABLE claim_log (job_id text, worker text, at float8);
@@ -158,6 +166,10 @@ class CrawlRun:
         The rows of each crawl, without what differs between two runs.
     usage, ledgers
         The credits of each account, and the lines of its ledger without times and ids.
+    receipts
+        The entries of the receipt of each crawl.
+    store_problems
+        What `webdata store check` found.
     event_ids
         The ids of the webhooks of each crawl, one per delivery.
     refetched
@@ -171,6 +183,8 @@ class CrawlRun:
     states: list[str]
     usage: dict[str, tuple[float, float, int]]
     ledgers: dict[str, list[tuple[Any, ...]]]
+    receipts: list[list[dict[str, Any]]]
+    store_problems: list[str]
     event_ids: list[list[str]]
     refetched: list[int]
     kills: list[Kill]
@@ -186,12 +200,14 @@ class CrawlRun:
 
     def errors(self, expected: CrawlRun, concurrency: int, held_s: float | None) -> list[str]:
         """Return what differs from an undisturbed run, or exceeds a limit; `held_s` has one."""
-        errors = [f"{name} ended by itself" for name in self.exits]
+        errors = [f"{name} ended by itself" for name in self.exits] + self.store_problems
         for number, (rows, expected_rows) in enumerate(zip(self.rows, expected.rows, strict=True)):
             if self.states[number] != "completed":
                 errors.append(f"crawl {number} is {self.states[number]}")
             elif rows != expected_rows:
                 errors.append(f"the rows of crawl {number} differ")
+            elif self.receipts[number] != expected.receipts[number]:
+                errors.append(f"the receipt of crawl {number} differs")
             limit = self.refetch_limit(number, concurrency)
             if self.refetched[number] > limit:
                 errors.append(f"crawl {number}: {self.refetched[number]} pages fetched again")
@@ -240,19 +256,27 @@ class ReplicaTeam:
         name = self.chance.choice(list(self.replicas)) if kind != "database" else None
         is_database_first = self.chance.random() < 0.5
         if kind != "replica" and is_database_first:
-            self.server.stop("immediate")
+            self.stop_database()
         if name is not None:
             self.replicas[name].kill()
         if kind != "replica" and not is_database_first:
-            self.server.stop("immediate")
+            self.stop_database()
         self.kills.append(Kill(kind, frozenset({name} if name else ()), time.time()))
         if kind != "replica":
-            self.server.start()
+            self.start_database()
             self.restart_ended(except_for=name)
         if name is not None:
             # At once, or so late that the other replica may have taken the jobs.
             time.sleep(self.chance.choice([0.0, self.chance.uniform(*RESTART_S)]))
             self.replicas[name].launch()
+
+    def stop_database(self) -> None:
+        """Stop the database as in a crash."""
+        self.server.stop("immediate")
+
+    def start_database(self) -> None:
+        """Let the database take writes again."""
+        self.server.start()
 
     def restart_ended(self, *, except_for: str | None = None) -> None:
         """Start replicas again that ended by themselves, as a supervisor does.
@@ -303,6 +327,14 @@ class ReplicaTeam:
             self.restart_ended()
             time.sleep(0.3)
 
+    def store_problems(self) -> list[str]:
+        """Return what `webdata store check` says about the store unless it is correct."""
+        command = [sys.executable, "-m", "webdata_nb", "store", "check", self.store_url]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_DEADLINE_S
+        )
+        return [done.stdout + done.stderr] if done.returncode else []
+
     def read(self, path: str, account: str) -> Any:
         """Read from any replica."""
         replica = self.chance.choice(list(self.replicas.values()))
@@ -311,18 +343,36 @@ class ReplicaTeam:
         return response.raise_for_status().json()
 
 
+@dataclass(slots=True)
+class StandbyTeam(ReplicaTeam):
+    """Two replicas on a primary with a standby, which becomes the primary when that one is lost."""
+
+    standby: PostgresServer = field(kw_only=True)
+
+    def stop_database(self) -> None:
+        """Lose the machine of the primary."""
+        self.server.kill()
+
+    def start_database(self) -> None:
+        """Promote the standby, and let the former primary follow it."""
+        time.sleep(self.chance.uniform(*_PROMOTED_S))
+        self.standby.promote()
+        self.server, self.standby = self.standby, self.server
+        self.standby.follow(self.server)
+
+
 OpenTeam = Callable[
     [PostgresServer, Path, CrawlLoad, random.Random], AbstractContextManager[ReplicaTeam]
 ]
 
 
-def create_store(server: PostgresServer) -> tuple[str, str]:
-    """Create a store that logs the claims of jobs; return its URL and its key."""
-    store_url, key = server.new_schema(), new_key()
+def create_store(store_url: str) -> str:
+    """Create a store that logs the claims of jobs; return its key."""
+    key = new_key()
     add_accounts(store_url, key)
     with psycopg.connect(store_url, autocommit=True) as connection:
         connection.execute(_LOGS.encode())
-    return store_url, key
+    return key
 
 
 @contextmanager
@@ -330,21 +380,66 @@ def replica_team(
     server: PostgresServer, home: Path, load: CrawlLoad, chance: random.Random
 ) -> Iterator[ReplicaTeam]:
     """Run two replicas, and log the claims of jobs."""
+    store_url = server.new_schema()
+    key = create_store(store_url)
+    with _running_replicas(home, store_url, key, load) as replicas:
+        yield ReplicaTeam(server, store_url, key, replicas, chance)
+
+
+@contextmanager
+def standby_team(
+    server: PostgresServer, home: Path, load: CrawlLoad, chance: random.Random
+) -> Iterator[StandbyTeam]:
+    """Run two replicas whose URL names a server and its standby; in the end, the roles are these.
+
+    The standby confirms all commits.
+    """
+    with postgres.running_standby(server) as standby:
+        store_url = postgres.url_of_both(server, standby, server.new_schema())
+        key = create_store(store_url)
+        with _running_replicas(home, store_url, key, load) as replicas:
+            team = StandbyTeam(server, store_url, key, replicas, chance, standby=standby)
+            yield team
+        if team.server is not server:
+            team.stop_database()
+            team.start_database()
+
+
+@contextmanager
+def pooled_team(
+    server: PostgresServer, home: Path, load: CrawlLoad, chance: random.Random
+) -> Iterator[ReplicaTeam]:
+    """Run two replicas whose connections go through PgBouncer in session mode."""
+    database = f"pooled_{uuid.uuid4().hex}"
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {database}".encode())
+    # It has no startup option for a schema.
+    store_url = f"{server.url.removesuffix('postgres')}{database}"
+    key = create_store(store_url)
+    with (
+        pgbouncer.pooler(server, "session", **POOLER) as base,
+        _running_replicas(home, f"{base}{database}", key, load) as replicas,
+    ):
+        yield ReplicaTeam(server, store_url, key, replicas, chance)
+
+
+@contextmanager
+def _running_replicas(
+    home: Path, store_url: str, key: str, load: CrawlLoad
+) -> Iterator[dict[str, ReplicaProcess]]:
     home.mkdir()
-    store_url, key = create_store(server)
     options = ("--slots", str(load.slots()), "--webhook-loopback")
     replicas = {
         name: ReplicaProcess(home / name, store_url, key, *options, "--replica", name)
         for name in ("first", "second")
     }
-    team = ReplicaTeam(server, store_url, key, replicas, chance)
     with ExitStack() as stack:
         for replica in replicas.values():
             replica.launch()
             stack.callback(replica.kill)
         for replica in replicas.values():
             replica.wait_ready()
-        yield team
+        yield replicas
 
 
 def run_crawls(
@@ -439,6 +534,11 @@ def _result(
         states=[reply["status"] for reply in replies],
         usage={account: _usage(team.read("/v1/usage", account)) for account in ACCOUNTS},
         ledgers=asyncio.run(_ledgers(team)),
+        receipts=[
+            team.read(f"/v1/crawl/{job_id}/receipt?per_page=1000", account_of(number))["data"]
+            for number, job_id in enumerate(job_ids)
+        ],
+        store_problems=team.store_problems(),
         event_ids=[event_ids[job_id] for job_id in job_ids],
         refetched=[refetched[f"crawl{number}"] for number in range(len(job_ids))],
         kills=team.kills,

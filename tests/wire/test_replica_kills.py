@@ -23,7 +23,15 @@ from tests.replica_process import HEADERS, ReplicaProcess, add_account
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.wire.dask_kills import dask_team
-from tests.wire.replica_kills import AnyKill, CrawlLoad, DaskKillKind, KillKind
+from tests.wire.replica_kills import (
+    AnyKill,
+    CrawlLoad,
+    DaskKillKind,
+    KillKind,
+    OpenTeam,
+    pooled_team,
+    standby_team,
+)
 from webdata_nb.service.encryption import new_key
 
 CRAWLS = 6
@@ -137,6 +145,28 @@ def test_rows_webhooks_and_credits_are_exact_after_kills(tmp_path: Path) -> None
         # machine: no limit of seconds.
         load = CrawlLoad(6, 100)
         errors = run(server, tmp_path, load, kills, seed=1, held_s=math.inf, latency_s=0.8)
+    assert errors == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("open_team", [standby_team, pooled_team])
+def test_rows_are_exact_at_a_promoted_standby_and_behind_a_pooler(
+    tmp_path: Path, open_team: OpenTeam
+) -> None:
+    # The short version of `python -m benchmarks.replica_kills --standby`, and `--pooler`.
+    kills: list[AnyKill] = ["database", "both", "database"]
+    with postgres.running() as server:
+        errors = run(
+            server,
+            tmp_path,
+            CrawlLoad(6, 100),
+            kills,
+            seed=1,
+            held_s=math.inf,
+            latency_s=0.8,
+            open_team=open_team,
+        )
     assert errors == []
 
 

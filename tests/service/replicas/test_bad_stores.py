@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import socketserver
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import psycopg
 import pytest
 
 from tests import postgres
+from tests.pgbouncer import PoolMode, pooler
+from tests.ports import free_port
 from tests.postgres import PostgresServer
-from tests.requirements import require
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.settings import OPTIONS, InvalidSetting, Mode, team_store_url
 from webdata_nb.service.store.postgres.database import open_schema
@@ -309,66 +306,28 @@ def test_an_old_server(tmp_path: Path, postgres_server: PostgresServer) -> None:
     assert checked.stdout.startswith("server: 1 wrong, PostgreSQL 14")
 
 
-@contextmanager
-def pooler(server: PostgresServer, folder: Path, mode: str) -> Iterator[str]:
-    """Run PgBouncer before the server; yield its URL."""
-    program = require("pgbouncer")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    users, settings = folder / "users.txt", folder / "pgbouncer.ini"
-    users.write_text(f'"webdata" "{server.password}"\n')
-    settings.write_text(
-        f"[databases]\n* = host=127.0.0.1 port={server.port}\n[pgbouncer]\n"
-        f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
-        f"auth_type = plain\nauth_file = {users}\npool_mode = {mode}\n"
-    )
-    options: dict[str, Any] = {}
-    if os.geteuid() == 0:  # PgBouncer refuses to run as root
-        options = {"user": "nobody", "group": "nogroup", "extra_groups": []}
-    with subprocess.Popen(
-        [program, settings], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options
-    ) as process:
-        try:
-            wait_until_open(port, process)
-            yield server.url.replace(f":{server.port}/", f":{port}/")
-        finally:
-            process.terminate()
-
-
-def wait_until_open(port: int, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        assert process.poll() is None
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-            return
-    raise TimeoutError
-
-
-@pytest.fixture
-def public_folder() -> Iterator[Path]:
-    """Return a folder that other users may enter."""
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.mark.parametrize("mode", ["transaction", "session"])
+@pytest.mark.parametrize("mode", ["transaction", "statement", "session"])
 def test_a_pooler_that_drops_signals(
-    tmp_path: Path, postgres_server: PostgresServer, public_folder: Path, mode: str
+    tmp_path: Path, postgres_server: PostgresServer, mode: PoolMode
 ) -> None:
     with psycopg.connect(postgres_server.url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE pooled_{mode}")
-    with pooler(postgres_server, public_folder, mode) as base:
-        url = base.replace("/postgres", f"/pooled_{mode}")
+    with pooler(postgres_server, mode) as base:
+        url = f"{base}pooled_{mode}"
         result = run(tmp_path, "accounts", "list", WEBDATA_STORE=url)
+        serve = ("serve", "--mode", "team", "--port", str(free_port()))
+        secret = {"WEBDATA_STORE": url, "WEBDATA_SECRET_KEY": new_key()}
+        served = None if mode == "session" else run(tmp_path, *serve, **secret)
         checked = run(tmp_path, "store", "check", url)
-    if mode == "session":
+    if served is None:
         assert result.returncode == checked.returncode == 0, result.stderr + checked.stdout
+        assert "signals: ok, through a pooler in session mode" in checked.stdout
         return
-    check_refusal(result, "pooler", "LISTEN", "pool_mode = session")
+    for refused in (result, served):
+        check_refusal(refused, "pooler", "LISTEN", "pool_mode = session")
     assert checked.returncode == 1
     assert "signals: 1 wrong" in checked.stdout
+    assert "pool_mode = session" in checked.stdout
 
 
 def test_check_creates_nothing(tmp_path: Path, postgres_server: PostgresServer) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests import postgres
-from tests.postgres import PostgresServer
+from tests.postgres import PostgresServer, url_of_both
 from tests.replica_process import add_account
 from tests.service.conftest import Api
 from tests.service.replicas.outages import (
@@ -42,14 +42,6 @@ def servers() -> Iterator[tuple[PostgresServer, PostgresServer]]:
         yield primary, standby
 
 
-def url_of_both(primary: PostgresServer, standby: PostgresServer) -> str:
-    """Return the URL of a new store, which leads to the server that takes writes."""
-    url = primary.new_schema()
-    address = f"127.0.0.1:{primary.port}"
-    url = url.replace(address, f"{address},127.0.0.1:{standby.port}")
-    return f"{url}&target_session_attrs=read-write"
-
-
 async def start_until_accepted(api: Api, body: dict[str, Any]) -> str:
     """Start a crawl as the toolkit does: with a key, again after each 503."""
     key = {"Idempotency-Key": str(uuid.uuid4())}
@@ -67,7 +59,7 @@ async def test_crawls_go_on_at_a_promoted_standby(
 ) -> None:
     primary, standby = servers
     urls = [site.at(path) for path in link_tree(site, depth=2, fanout=10)[:PAGES]]
-    url, key = url_of_both(primary, standby), new_key()
+    url, key = url_of_both(primary, standby, primary.new_schema()), new_key()
     await add_account(url, key)
     async with AsyncExitStack() as stack:
         endpoint = await stack.enter_async_context(Endpoint())
