@@ -76,6 +76,8 @@ _FINDERS: Final[dict[str, Callable[[], Path | None]]] = {
     "pgbouncer": lambda: _program("pgbouncer"),
     "postgresql": _postgresql,
     "postgresql-docs": _postgresql_docs,
+    "prometheus": lambda: _program("prometheus"),
+    "promtool": lambda: _program("promtool"),
     "python-docs": _python_docs,
     "systemd-analyze": lambda: _program("systemd-analyze"),
     "tesseract": lambda: _program("tesseract"),
@@ -91,9 +93,9 @@ def find(component: str) -> Path | None:
 def require(component: str) -> Path:
     """Return where a component is; skip the test without it, or fail it under `CI=true`.
 
-    Components: chromium, ip (of iproute2), nginx, pgbouncer, systemd-analyze, tesseract and wget
-    (the program), corpora, postgresql (the folder of the server's programs), python-docs,
-    django-docs, postgresql-docs and apache-docs (the folders of their HTML).
+    Components: chromium, ip (of iproute2), nginx, pgbouncer, prometheus, promtool, systemd-analyze,
+    tesseract and wget (the programs), corpora, postgresql (the folder of the server's programs),
+    python-docs, django-docs, postgresql-docs and apache-docs (the folders of their HTML).
     """
     return find(component) or missing(component)
 
