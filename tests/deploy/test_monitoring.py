@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -173,6 +174,12 @@ def test_alert_says_what_is_wrong_and_what_to_do(name: str) -> None:
     assert alert["annotations"]["description"].endswith(".")
 
 
+def test_guide_lists_the_alerts() -> None:
+    guide = (DEPLOY.parent / "docs" / "guide" / "operations.md").read_text("utf-8")
+    documented = re.findall(r"^\| `(Webdata\w+)` \| (\w+) \|", guide, re.MULTILINE)
+    assert dict(documented) == {n: alert["labels"]["severity"] for n, alert in alerts().items()}
+
+
 def test_recorded_names_exist() -> None:
     records = {rule["record"] for rule in rules() if "record" in rule}
     assert {name for text in expressions() for name in RECORDED.findall(text)} == records
@@ -333,8 +340,7 @@ def test_prometheus_watches_a_service(service: ProxiedService, site: Site, tmp_p
         wait_until(lambda: sum(value for _, value in prometheus.values(ended)) == 2)
         # A rate takes two scrapes, and counts of refused requests are stored after a while.
         for counter in ("webdata_rows_total", "webdata_refused_requests_total"):
-            rate = f"rate({counter}[10s])"
-            wait_until(lambda rate=rate: prometheus.values(rate))
+            wait_until(partial(prometheus.values, f"rate({counter}[10s])"))
         empty = set()
         for panel in panels():
             for target in panel["targets"]:
