@@ -27,6 +27,7 @@ class ProxiedService:
     url: str
     replicas: tuple[ReplicaProcess, ReplicaProcess]
     store_url: str = field(repr=False)
+    secret_key: str = field(repr=False)
     proxy: ReverseProxy
 
     @property
@@ -62,7 +63,7 @@ def proxied_service(
         for replica in (first, second):
             replica.wait_ready()
         proxy = stack.enter_context(ReverseProxy((first.port, second.port)))
-        yield ProxiedService(proxy.url, (first, second), store_url, proxy)
+        yield ProxiedService(proxy.url, (first, second), store_url, key, proxy)
 
 
 def _end(replica: ReplicaProcess) -> None:

@@ -23,6 +23,7 @@ from tests.deploy.proxy import DEPLOY
 from tests.deploy.replicas import ProxiedService, proxied_service
 from tests.ports import free_port
 from tests.postgres import PostgresServer
+from tests.replica_process import ReplicaProcess
 from tests.requirements import require
 from tests.site.graphs import link_tree
 from tests.site.server import Site
@@ -305,6 +306,19 @@ def service(
             yield running
 
 
+@pytest.fixture
+def worker(service: ProxiedService, tmp_path: Path) -> Iterator[ReplicaProcess]:
+    """Run a worker of the service."""
+    worker = ReplicaProcess(
+        tmp_path / "worker", service.store_url, service.secret_key, command="worker"
+    )
+    worker.start()
+    try:
+        yield worker
+    finally:
+        worker.kill()
+
+
 def use(service: ProxiedService, site: Site) -> None:
     """Run a crawl and a search, and send a request that is refused."""
     link_tree(site, depth=1, fanout=3)
@@ -331,10 +345,13 @@ def test_named_metrics_are_exported(service: ProxiedService) -> None:
 
 
 @pytest.mark.slow
-def test_prometheus_watches_a_service(service: ProxiedService, site: Site, tmp_path: Path) -> None:
-    addresses = [replica.metrics_url.split("/")[2] for replica in service.replicas]
-    with running_prometheus(tmp_path, {"webdata": addresses, "webdata-worker": []}) as prometheus:
-        wait_until(lambda: prometheus.values('sum(up{job="webdata"})') == [({}, 2.0)])
+def test_prometheus_watches_a_service(
+    service: ProxiedService, worker: ReplicaProcess, site: Site, tmp_path: Path
+) -> None:
+    addresses = [each.metrics_url.split("/")[2] for each in (*service.replicas, worker)]
+    targets = {"webdata": addresses[:2], "webdata-worker": addresses[2:]}
+    with running_prometheus(tmp_path, targets) as prometheus:
+        wait_until(lambda: prometheus.values("sum(up)") == [({}, 3.0)])
         use(service, site)
         ended = "max by (kind, state) (webdata_jobs_ended_total)"
         wait_until(lambda: sum(value for _, value in prometheus.values(ended)) == 2)
@@ -364,6 +381,11 @@ def test_prometheus_watches_a_service(service: ProxiedService, site: Site, tmp_p
             )
         )
         assert not prometheus.alert_states().keys() & {"WebdataDown", "WebdataProcessDown"}
-        assert service.replicas[1].terminate() == 0
+        # Both replicas report the same of the database.
+        for metric in ("webdata_rows_total", "webdata_replicas"):
+            values = prometheus.values(f'count by (kind) ({metric}{{job="webdata"}})')
+            assert {value for _, value in values} == {2.0}, metric
+        assert worker.terminate() == 0
         wait_until(lambda: prometheus.alert_states().get("WebdataProcessDown") == "pending")
-        assert prometheus.values('sum(up{job="webdata"})') == [({}, 1.0)]
+        assert prometheus.values('up{job="webdata-worker"}')[0][1] == 0.0
+        assert "WebdataDown" not in prometheus.alert_states()
