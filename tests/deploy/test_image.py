@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from tests.deploy.dockerfile import Instruction, stages
 from tests.deploy.proxy import DEPLOY
@@ -59,12 +60,13 @@ class BuiltImage:
 
     root: Path
     port: int
+    metrics_port: int
 
     def on_this_machine(self, text: str) -> str:
-        """Replace the paths and the port of the image."""
+        """Replace the paths and the ports of the image."""
         moved = text.replace("/opt/webdata", str(self.root / "environment"))
         moved = moved.replace("/var/lib/webdata", str(self.data))
-        return moved.replace("8000", str(self.port))
+        return moved.replace("8000", str(self.port)).replace("9100", str(self.metrics_port))
 
     @property
     def data(self) -> Path:
@@ -75,9 +77,10 @@ class BuiltImage:
         """What the container's command printed."""
         return self.root / "log"
 
-    def serves(self) -> bool:
-        """Return whether the container's command said that it serves."""
-        return f"serves http://0.0.0.0:{self.port}" in self.log.read_text()
+    def has_started(self) -> bool:
+        """Return whether the container's command said that it serves, or runs jobs."""
+        text = self.log.read_text()
+        return f"serves http://0.0.0.0:{self.port}" in text or "runs jobs as" in text
 
     def command(self, keyword: str) -> list[str]:
         """Return the words of an instruction of the final stage."""
@@ -99,9 +102,14 @@ class BuiltImage:
         return ["unshare", "--mount", "sh", "-c", CONFINE, "confine", *places, *words]
 
     @contextmanager
-    def run(self, **environ: str) -> Iterator[subprocess.Popen[str]]:
-        """Run the container's command until the block ends."""
-        words = self.confined(*self.command("ENTRYPOINT"), *self.command("CMD"))
+    def run(
+        self, command: list[str] | None = None, **environ: str
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Run a command of the container, by default the image's, until the block ends."""
+        words = self.confined(
+            *self.command("ENTRYPOINT"),
+            *(map(self.on_this_machine, command) if command else self.command("CMD")),
+        )
         with (
             self.log.open("w") as log,
             subprocess.Popen(
@@ -134,7 +142,7 @@ def image() -> Iterator[BuiltImage]:
     """Run the commands of the build stage, in a folder that every user may read."""
     root = Path(tempfile.mkdtemp(prefix="webdata-image-", dir="/var/tmp"))
     root.chmod(0o755)
-    built = BuiltImage(root, free_port())
+    built = BuiltImage(root, free_port(), free_port())
     try:
         for name in copied():
             source, target = CHECKOUT / name, root / "source" / name
@@ -157,9 +165,10 @@ def image() -> Iterator[BuiltImage]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def health(image: BuiltImage) -> int:
-    """Return the exit code of the health check."""
-    words = image.confined(*image.command("HEALTHCHECK"))
+def health(image: BuiltImage, check: list[str] | None = None) -> int:
+    """Return the exit code of a health check, by default the image's."""
+    test = map(image.on_this_machine, check) if check else image.command("HEALTHCHECK")
+    words = image.confined(*test)
     environ = image.environ()
     return subprocess.run(
         words, env=environ, check=False, timeout=60, capture_output=True
@@ -175,20 +184,25 @@ def test_wheel_is_installed_with_its_data_files(image: BuiltImage) -> None:
     assert output.stdout.startswith(str(image.root / "environment"))
 
 
-def test_container_serves_checks_its_health_and_stops(
-    image: BuiltImage, postgres_server: PostgresServer
+@pytest.mark.parametrize("name", ["image", "replica-1", "worker"])
+def test_container_runs_checks_its_health_and_stops(
+    image: BuiltImage, postgres_server: PostgresServer, name: str
 ) -> None:
-    assert health(image) != 0
+    """The commands and health checks are those of the image, and of the services of Compose."""
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["services"]
+    service = services.get(name, {})
+    check = service.get("healthcheck", {}).get("test", [])[1:]
+    assert health(image, check) != 0
     environ = {"WEBDATA_STORE": postgres_server.new_schema(), "WEBDATA_SECRET_KEY": new_key()}
-    with image.run(**environ) as process:
+    with image.run(service.get("command"), **environ) as process:
         deadline = time.monotonic() + 120
         # As the container's runtime does. Another process of this machine may have the port.
-        while not image.serves() or health(image) != 0:
+        while not image.has_started() or health(image, check) != 0:
             assert process.poll() is None, image.log.read_text()
             assert time.monotonic() < deadline, image.log.read_text()
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0, image.log.read_text()
-    assert health(image) != 0
+    assert health(image, check) != 0
     assert {path.name for path in image.root.iterdir()} == {"source", "environment", "data", "log"}
 
 
