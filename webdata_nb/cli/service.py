@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import itertools
 import json
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -34,7 +33,16 @@ from webdata_nb.cli.output import (
     utc_time,
 )
 from webdata_nb.contract.choices import KEY_SCOPES, KeyScope
-from webdata_nb.contract.operator_views import GROUPS, KINDS, STATES, VIEWS, ColumnKind, View
+from webdata_nb.contract.operator_views import (
+    GROUPS,
+    KINDS,
+    STATES,
+    VIEWS,
+    ColumnKind,
+    View,
+    byte_text,
+    duration_text,
+)
 from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.service.settings import Command, Option, options_of
 
@@ -790,41 +798,6 @@ def cell_text(kind: ColumnKind, value: Any) -> str:
             return utc_time(value)
         case _:
             return printable_line(value)
-
-
-def byte_text(count: float) -> str:
-    """Return a number of bytes with three digits and a decimal unit.
-
-    Examples
-    --------
-    >>> byte_text(999), byte_text(1234), byte_text(5_678_900_000)
-    ('999 B', '1.23 kB', '5.68 GB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 999.5:  # noqa: PLR2004 - what is rounded to four digits has the next unit
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:,.3g} TB" if count < 999.5 else f"{count:,.0f} TB"  # noqa: PLR2004
-
-
-def duration_text(seconds: float) -> str:
-    """Return a duration in one or two units.
-
-    Examples
-    --------
-    >>> duration_text(0.25), duration_text(75), duration_text(90_000)
-    ('0.25 s', '1 m 15 s', '1 d 1 h')
-    """
-    if seconds < 60:  # noqa: PLR2004 - a minute
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004
-    whole = int(seconds)
-    for (unit, size), (smaller, part) in itertools.pairwise(
-        (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
-    ):
-        if whole >= size:
-            rest = whole % size // part
-            return f"{whole // size} {unit} {rest} {smaller}" if rest else f"{whole // size} {unit}"
-    return f"{whole} s"
 
 
 def add_job_actions(jobs: argparse.ArgumentParser) -> None:

@@ -24,6 +24,7 @@ from pydantic_core import CoreSchema
 
 from webdata_nb.contract.choices import FORMAT_VALUES, KeyScope, ValueType
 from webdata_nb.contract.events import Cost
+from webdata_nb.contract.operator_views import ColumnKind
 from webdata_nb.contract.outcomes import ClaimChecks, JobKind, JobStatus
 
 # Base models of replies, and the type of their rows.
@@ -1084,3 +1085,70 @@ class ValidationErrorReply(Reply):
     """The body of a 422: the invalid fields."""
 
     detail: list[FieldProblem] = Field(description="The invalid fields.")
+
+
+class OperatorColumn(Reply):
+    """A column of an operator's view."""
+
+    name: str = Field(description="Name of the column, as in `rows`.")
+    kind: ColumnKind = Field(
+        description="What its values are: text, a count, bytes, seconds, or a time in Unix seconds."
+    )
+
+
+class OperatorAnswer(Reply):
+    """The answer to one question of the operator, over all accounts."""
+
+    view: str = Field(description="Name of the view.")
+    question: str = Field(description="The question that it answers.")
+    as_of: float = Field(
+        description="When the database was read, in Unix seconds. Requests share an answer for two "
+        "seconds, that of `size` for a minute."
+    )
+    columns: list[OperatorColumn] = Field(description="Columns of the rows, in order.")
+    rows: list[dict[str, str | float | None]] = Field(
+        description="Rows, by column name; null without a value."
+    )
+
+
+class OperatorDelivery(Reply):
+    """A webhook delivery of a job."""
+
+    event: str = Field(description="Event of the job.")
+    endpoint: str = Field(description="URL of the endpoint, without its query.")
+    state: str = Field(description="`pending`, `delivered` or `failed`.")
+    attempts: int = Field(description="Requests so far.")
+    status: int | None = Field(description="HTTP status of the last one; null without a reply.")
+    error: str | None = Field(description="Why the last one failed.")
+
+
+class OperatorJob(Reply):
+    """What an operator sees of a job of any account. Times are in Unix seconds."""
+
+    job: str = Field(description="Id of the job, a UUID.")
+    account: str = Field(description="Name of the account.")
+    key: str = Field(description="Id of the key that started it; empty in a local service.")
+    kind: JobKind = Field(description="What the job does.")
+    state: JobStatus = Field(description="Its state.")
+    subject: str = Field(description="Its query, or the URL where it begins.")
+    replica: str = Field(description="Name of the process that runs it; empty while none does.")
+    created: float = Field(description="When it was accepted.")
+    waited: float = Field(description="Seconds in the queue before its first start.")
+    ran: float | None = Field(description="Seconds since its first start; null before it.")
+    attempt: int = Field(description="How often a process has taken it up.")
+    attempts_without_progress: int = Field(description="How often, since it last stored something.")
+    lease_left: float | None = Field(
+        description="Seconds until another process takes it up unless the lease is renewed; null "
+        "unless it runs."
+    )
+    rows: int = Field(description="Rows that are visible to clients.")
+    total: int = Field(description="Rows that are expected.")
+    credits: int | None = Field(description="What it has cost; null before its end.")
+    reserved: int | None = Field(description="Credits that are held for it.")
+    reason: str = Field(description="Why it failed; empty otherwise.")
+    rows_expired: float | None = Field(description="When its rows passed their retention.")
+    urls: dict[str, int] = Field(description="Number of URLs by outcome.")
+    providers: list[dict[str, str]] = Field(
+        description="Search providers in the order of the attempts: `provider` and `status`."
+    )
+    deliveries: list[OperatorDelivery] = Field(description="Its newest webhook deliveries.")

@@ -9,11 +9,13 @@ refused at the next request.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import Request
 
@@ -28,6 +30,8 @@ from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.webhooks.delivery import Webhooks
 from webdata_nb.service.work.engines import JobEngines
 from webdata_nb.service.work.runner import Runner
+
+T = TypeVar("T")
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
@@ -113,6 +117,47 @@ def without_secrets(job: JobRecord) -> JobRecord:
     return replace(job, request={}, context={}, locked=False)
 
 
+# How long an operator's answer is shared, at least; and what share of the time may be spent on it.
+ANSWER_S: Final = 2.0
+_ANSWER_SHARE: Final = 0.05
+_MAX_ANSWERS: Final = 64
+
+
+class SharedAnswers:
+    """Answers to operators, shared by the requests of the same seconds.
+
+    Pages are loaded again and again. What takes long is shared for longer.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[Hashable, asyncio.Task[Any]] = {}
+
+    async def get(
+        self,
+        key: Hashable,
+        read: Callable[[], Coroutine[Any, Any, T]],
+        *,
+        shared_s: float = ANSWER_S,
+    ) -> T:
+        """Return the answer of a key, which `read` reads unless there is one."""
+        if key not in self._answers and len(self._answers) >= _MAX_ANSWERS:
+            return await read()
+        if key not in self._answers:
+            answer = self._answers[key] = asyncio.create_task(read())
+            answer.add_done_callback(partial(self._expire, key, shared_s, time.monotonic()))
+        value: T = await asyncio.shield(self._answers[key])
+        return value
+
+    def _expire(
+        self, key: Hashable, shared_s: float, began_at: float, answer: asyncio.Task[Any]
+    ) -> None:
+        """Drop an answer when it is old, and an error at once."""
+        has_failed = answer.cancelled() or answer.exception() is not None
+        took_s = time.monotonic() - began_at
+        left_s = 0.0 if has_failed else max(shared_s, took_s / _ANSWER_SHARE)
+        answer.get_loop().call_later(left_s, self._answers.pop, key, None)
+
+
 MAX_CACHED_SESSIONS = 64
 
 
@@ -157,3 +202,4 @@ class AppState:
     notify_deleted: Callable[[], None]
     clock: Callable[[], float] = time.time
     response_cache: ResponseCache = field(default_factory=ResponseCache)
+    operator_answers: SharedAnswers = field(default_factory=SharedAnswers)

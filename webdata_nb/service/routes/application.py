@@ -48,6 +48,7 @@ from webdata_nb.service.routes import (
     creatives,
     jobs,
     open_endpoints,
+    operator,
     results,
     search,
     webhooks,
@@ -64,6 +65,8 @@ ROUTERS: Final = (
     creatives.router,
     webhooks.router,
     credit.router,
+    operator.router,
+    operator.page_router,
 )
 _TEXT: Final = """\
 Search, crawl and advertiser creatives as jobs over HTTP. Start a job, read its status until it is
@@ -82,6 +85,7 @@ _TAGS: Final = {
     "creatives": "Ads of an advertiser, in the reply to the request.",
     "webhooks": "Webhook deliveries to your endpoints.",
     "usage": "Prices in credits, and credits used.",
+    "operator": "What the operator of a service asks, of all accounts; needs the scope `admin`.",
     "service": "Health, and this document.",
 }
 # Replies hold rows as plain objects; the document names their models.

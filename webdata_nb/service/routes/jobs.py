@@ -247,7 +247,12 @@ async def cancel_job(
     kind.
     """
     await check_kind(state, caller, job_id)
-    job = await state.store.cancel(caller.account_id, job_id, now=state.store.now())
+    return await cancel(state, caller.account_id, job_id)
+
+
+async def cancel(state: AppState, account_id: str, job_id: str) -> Response:
+    """Cancel a job of an account, and answer so."""
+    job = await state.store.cancel(account_id, job_id, now=state.store.now())
     state.webhooks.wake()
     await state.runner.cancel(job.id)
     if job.kind == "crawl":

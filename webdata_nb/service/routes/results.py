@@ -122,8 +122,9 @@ ROWS_PER_READ: Final = 500
 # How long a stream waits before it reads an unavailable store again.
 _STORE_READ_INTERVAL_S: Final = 1.0
 # The last bytes of a stream whose process stops: when to open it again. It is no event.
-_RECONNECT: Final = b": this process stops; open the stream again\nretry: 1000\n\n"
-_KEY_ENDED: Final = b": the key is not valid any more\n\n"
+RECONNECT: Final = b": this process stops; open the stream again\nretry: 1000\n\n"
+STILL_HERE: Final = b": still here\n\n"
+KEY_ENDED: Final = b": the key is not valid any more\n\n"
 _UNAVAILABLE: Final = b": the database is not available; the stream continues after it\n\n"
 
 
@@ -131,7 +132,7 @@ router = strict_router()
 
 
 _LookUp = Callable[[], Awaitable[Caller | None]]
-_STREAM: Final = "text/event-stream"
+EVENT_STREAM: Final = "text/event-stream"
 _RESUME: Final = (
     "Events of rows and `done` have an id; a client that sends the last one as `Last-Event-ID` "
     "receives the events after it. After `done` there are none: the answer is 204, at which an "
@@ -199,7 +200,7 @@ def _stream_responses(*names: StreamEvent) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of the stream of one kind of job."""
     events = [_event_schema(name.value, STREAMED[name].__name__) for name in names]
     description = f"Events: {', '.join(names)}."
-    content = {_STREAM: {"schema": {"oneOf": events}}}
+    content = {EVENT_STREAM: {"schema": {"oneOf": events}}}
     return {
         200: {"description": description, "content": content},
         204: {"description": "`Last-Event-ID` is that of `done`: there are no more events."},
@@ -249,7 +250,7 @@ async def _watch(
     if position.ended and job.state.terminal:
         return Response(status_code=HTTPStatus.NO_CONTENT, headers={"Cache-Control": "no-store"})
     stream = _stream(state, job, position, request.state.look_up_caller)
-    return StreamingResponse(stream, media_type=_STREAM, headers={"Cache-Control": "no-store"})
+    return StreamingResponse(stream, media_type=EVENT_STREAM, headers={"Cache-Control": "no-store"})
 
 
 async def _stream(
@@ -262,8 +263,8 @@ async def _stream(
     account_id, job_id = started.account_id, started.id
     with state.events.listen(job_id) as listener:
         while True:
-            if not await _is_valid(look_up_caller):
-                yield _KEY_ENDED
+            if not await is_valid(look_up_caller):
+                yield KEY_ENDED
                 return
             try:
                 snapshot = await state.store.job_snapshot(
@@ -292,9 +293,9 @@ async def _stream(
             except StoreUnavailable:
                 yield _UNAVAILABLE
                 if state.events.closed:
-                    yield _RECONNECT
+                    yield RECONNECT
                     return
-                await _wait_for_store(state, listener)
+                await wait_unless_stopped(state, listener, _STORE_READ_INTERVAL_S)
                 continue
             yield _event(StreamEvent.PROGRESS, progress)
             if job.state.terminal:
@@ -302,18 +303,18 @@ async def _stream(
                 yield _event(StreamEvent.DONE, end, position.end())
                 return
             if state.events.closed:
-                yield _RECONNECT
+                yield RECONNECT
                 return
             next_at = time.monotonic() + UPDATE_INTERVAL_S
             while not await listener.wait(KEEPALIVE_S):
-                if not await _is_valid(look_up_caller):
-                    yield _KEY_ENDED
+                if not await is_valid(look_up_caller):
+                    yield KEY_ENDED
                     return
-                yield b": still here\n\n"
+                yield STILL_HERE
             await _wait_for_interval(state, listener, next_at)
 
 
-async def _is_valid(look_up_caller: _LookUp) -> bool:
+async def is_valid(look_up_caller: _LookUp) -> bool:
     """Whether the key of a stream is valid, as far as the store can say now."""
     try:
         return await look_up_caller() is not None
@@ -364,9 +365,9 @@ async def _search_row_events(
         yield b"".join(events), position
 
 
-async def _wait_for_store(state: AppState, listener: JobListener) -> None:
-    """Wait until the store is read again; a process that stops does not wait."""
-    next_at = time.monotonic() + _STORE_READ_INTERVAL_S
+async def wait_unless_stopped(state: AppState, listener: JobListener, seconds: float) -> None:
+    """Wait that long; a process that stops does not wait."""
+    next_at = time.monotonic() + seconds
     while not state.events.closed and (left_s := next_at - time.monotonic()) > 0:
         await listener.wait(left_s)
 

@@ -40,6 +40,7 @@ from starlette.types import Receive, Scope, Send
 
 from webdata_nb.contract import limits, outcomes, paths
 from webdata_nb.contract.choices import KeyScope
+from webdata_nb.contract.operator_views import GROUPS, KINDS, MAX_ROWS, STATES, VIEWS
 from webdata_nb.contract.replies import (
     LimitReached,
     PermissionRefusal,
@@ -293,6 +294,30 @@ AdvertiserQuery = Annotated[
 AdvertiserLimit = Annotated[
     int, *number(limits.ADVERTISERS), Query(description="Most advertisers, best match first.")
 ]
+ViewName = Annotated[
+    str,
+    Path(
+        description=f"Name of the view: {', '.join(VIEWS)}.",
+        json_schema_extra={"enum": [*VIEWS]},
+    ),
+]
+AccountFilter = Annotated[
+    str | None, *_STORABLE, Query(description="Only of this account, by its name or id.")
+]
+StateFilter = Annotated[
+    str | None, Query(alias="state", description=f"Only jobs in this state: {', '.join(STATES)}.")
+]
+KindFilter = Annotated[
+    str | None, Query(description=f"Only jobs of this kind: {', '.join(KINDS)}.")
+]
+SinceFilter = Annotated[
+    str | None,
+    Query(description="Since a period before now, such as 30m, 24h or 7d, or a date in UTC."),
+]
+GroupFilter = Annotated[
+    str | None, Query(description=f"What sums are of, joined by commas: {', '.join(GROUPS)}.")
+]
+RowLimit = Annotated[str | None, Query(description=f"Most rows, up to {MAX_ROWS}; 100 by default.")]
 TimeoutMs = Annotated[
     int,
     *number(limits.TIMEOUT_MS),
