@@ -153,6 +153,8 @@ def duration_text(seconds: float) -> str:
     >>> duration_text(0.25), duration_text(75), duration_text(90_000)
     ('0.25 s', '1 m 15 s', '1 d 1 h')
     """
+    if seconds < 0.01:  # noqa: PLR2004 - what is shown
+        return "0 s"
     if seconds < 60:  # noqa: PLR2004 - a minute
         return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"  # noqa: PLR2004
     whole = int(seconds)

@@ -152,10 +152,12 @@ class SharedAnswers:
         self, key: Hashable, shared_s: float, began_at: float, answer: asyncio.Task[Any]
     ) -> None:
         """Drop an answer when it is old, and an error at once."""
-        has_failed = answer.cancelled() or answer.exception() is not None
+        if answer.cancelled() or answer.exception() is not None:
+            del self._answers[key]
+            return
         took_s = time.monotonic() - began_at
-        left_s = 0.0 if has_failed else max(shared_s, took_s / _ANSWER_SHARE)
-        answer.get_loop().call_later(left_s, self._answers.pop, key, None)
+        left_s = max(shared_s, took_s / _ANSWER_SHARE)
+        answer.get_loop().call_later(left_s, self._answers.pop, key)
 
 
 MAX_CACHED_SESSIONS = 64

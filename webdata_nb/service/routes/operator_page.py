@@ -48,12 +48,13 @@ _SUMS: Final[Mapping[str, frozenset[str]]] = {
 # Views of counters, which are kept by day.
 _DAILY: Final = frozenset({"usage", "outcomes", "refusals", "providers"})
 _NOTHING: Final = {"usage": "Nothing was used", "size": "Nothing is stored"}
-_LONG_TEXTS: Final = frozenset({"subject", "reason", "error", "endpoint", "outcome", "failures"})
+_LONG_TEXTS: Final = frozenset({"subject", "reason", "error", "endpoint", "failures"})
+_NAMES: Final = frozenset({"account", "replica", "site", "outcome", "operation", "provider"})
 _SHORT_ID: Final = 8
 _NUMBERS: Final = frozenset({"count", "bytes", "seconds"})
 _UNITS: Final = {"m": "minute", "h": "hour", "d": "day"}
 # The groupings that the form offers.
-_GROUPINGS: Final = (
+GROUPINGS: Final = (
     "account,operation",
     "account",
     "account,key",
@@ -65,6 +66,7 @@ _GROUPINGS: Final = (
 )
 _LIMITS: Final = ("100", "1000", str(MAX_ROWS))
 _HEADINGS: Final = {
+    "urls": "URLs",
     "per_page": "per page",
     "last_answer": "answered",
     "last_failure": "last failure",
@@ -225,8 +227,8 @@ def _value(column: Column, value: Any, as_of: float, view: str | None) -> Markup
 def _class(column: Column) -> str | None:
     if column.kind in _NUMBERS:
         return "number"
-    if column.kind == "time":
-        return "time"
+    if column.name in _NAMES:
+        return "name"
     return "long" if column.name in _LONG_TEXTS else None
 
 
@@ -438,8 +440,8 @@ def _field(view: View, name: str, value: str | None) -> Markup:
             ]
             control = _select(name, choices, value)
         case "by":
-            choices = [(each, each.replace(",", ", ")) for each in _GROUPINGS]
-            control = _select(name, choices, value or _GROUPINGS[0])
+            choices = [(each, each.replace(",", ", ")) for each in GROUPINGS]
+            control = _select(name, choices, value or GROUPINGS[0])
         case "limit":
             control = _select(
                 name, [(each, f"{int(each):,}") for each in _LIMITS], value or _LIMITS[0]
@@ -469,13 +471,24 @@ def _select(name: str, choices: Sequence[tuple[str, str]], value: str | None) ->
 
 # One job
 
-_FACTS: Final = (
-    *VIEWS["jobs"].columns[1:],
-    Column("total", "count"),
-    Column("reserved", "count"),
-    Column("lease_left", "seconds"),
-    Column("attempts_without_progress", "count"),
-    Column("rows_expired", "time"),
+_JOB_COLUMNS: Final = {
+    column.name: column
+    for column in (
+        *VIEWS["jobs"].columns,
+        Column("total", "count"),
+        Column("reserved", "count"),
+        Column("lease_left", "seconds"),
+        Column("attempts_without_progress", "count"),
+        Column("rows_expired", "time"),
+    )
+}
+_FACTS: Final = tuple(
+    _JOB_COLUMNS[name]
+    for name in (
+        *("state", "reason", "account", "key", "kind", "subject", "replica", "lease_left"),
+        *("created", "waited", "ran", "attempt", "attempts_without_progress"),
+        *("rows", "total", "credits", "reserved", "rows_expired"),
+    )
 )
 _OUTCOME_COLUMNS: Final = (Column("outcome"), Column("urls", "count"))
 _PROVIDER_COLUMNS: Final = (Column("provider"), Column("status"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -181,7 +180,7 @@ async def open_job_processor(
         )
         store.subscribe(processor.notify)
         if membership is None and settings.mode == "team":
-            run_in_background(stack, _stay_listed(store, settings.slots, kind))
+            run_in_background(stack, _stay_listed(store, runner.worker, settings.slots, kind))
         run_in_background(stack, background_indexer.run())
         run_in_background(stack, measure_loop_lag(metrics.observe_loop_lag))
         yield processor
@@ -206,10 +205,10 @@ async def _open_store(stack: AsyncExitStack, settings: ServiceSettings, blobs: B
     return store
 
 
-async def _stay_listed(store: Store, slots: int, kind: ReplicaKind) -> None:
+async def _stay_listed(store: Store, worker: str, slots: int, kind: ReplicaKind) -> None:
     """List this process, which is alone on its store, as an operator sees processes."""
     name = f"{platform.node()}-{os.getpid()}"
-    replica = Replica(secrets.token_hex(8), name, slots, store.now(), kind, __version__)
+    replica = Replica(worker, name, slots, store.now(), kind, __version__)
     try:
         while True:
             with suppress(StoreUnavailable):

@@ -341,7 +341,7 @@ class Runner:
         self._slots, self._membership = slots, membership
         self._unreserved_slots = unreserved_slots(slots)
         # Random for each start: a worker that died does not return under its old name.
-        self._worker = secrets.token_hex(8) if membership is None else membership.replica.id
+        self.worker = secrets.token_hex(8) if membership is None else membership.replica.id
         self._wake = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._contexts: dict[str, JobContext] = {}
@@ -426,7 +426,7 @@ class Runner:
         with suppress(StoreUnavailable):  # then their leases run out
             if self._membership is not None:
                 await self._membership.leave()
-            await self._queue.release(self._worker)
+            await self._queue.release(self.worker)
 
     async def _claim_forever(self) -> None:
         while True:
@@ -456,14 +456,14 @@ class Runner:
         """Return when to look for jobs again: as soon as the lease of a dead process ends."""
         if self._membership is None:  # no other process has leases
             return POLL_S
-        ends_at = await self._queue.next_lease_end(self._worker, after=after)
+        ends_at = await self._queue.next_lease_end(self.worker, after=after)
         if ends_at is None:
             return POLL_S
         return min(POLL_S, max(0.0, ends_at - self._clock()) + LEASE_END_MARGIN_S)
 
     async def _fill_slots(self) -> None:
         if self._claim_in_doubt:  # the last claim may be stored all the same
-            await self._queue.release(self._worker, held_jobs=self._tasks.keys())
+            await self._queue.release(self.worker, held_jobs=self._tasks.keys())
             self._claim_in_doubt = False
         while True:
             free_slots = max(0, self._unreserved_slots - len(self._tasks))
@@ -472,7 +472,7 @@ class Runner:
                 return
             async with self._claiming:
                 jobs = await self._queue.claim(
-                    self._worker,
+                    self.worker,
                     max_jobs=free_slots,
                     spare_jobs=reserved_slots,
                     held_jobs=self._tasks.keys(),
