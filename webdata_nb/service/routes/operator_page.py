@@ -219,9 +219,10 @@ def _value(column: Column, value: Any, as_of: float, view: str | None) -> Markup
         case "state":
             return _state(value)
         case "account" if view is not None and "account" in VIEWS[view].filters:
-            return element("a", element("bdi", value), href=view_path(view, account=value))
-        case _:
-            return element("bdi", value)
+            link = view_path(view, account=value)
+            return element("a", element("bdi", value), href=link, title=value)
+        case name:
+            return element("bdi", value, title=value if name in _NAMES else None)
 
 
 def _class(column: Column) -> str | None:
@@ -246,8 +247,15 @@ def _table(
     *,
     view: str | None = None,
     sums: frozenset[str] = frozenset(),
+    label: str | None = None,
 ) -> Markup:
-    """Return a table, which narrow screens show as a list; so it names its roles."""
+    """Return a table, which narrow screens show as a list; so it names its roles.
+
+    One with a label may be wider than the page, and can be scrolled with the keyboard.
+    """
+    scrolling: Mapping[str, str] = {}
+    if label is not None:
+        scrolling = {"role": "region", "aria_label": label, "tabindex": "0"}
     heads = [
         element("th", heading(column.name), scope="col", class_=_class(column), role="columnheader")
         for column in columns
@@ -284,9 +292,7 @@ def _table(
             role="table",
         ),
         class_="scroll",
-        role="region",
-        aria_label=caption,
-        tabindex="0",
+        **scrolling,
     )
 
 
@@ -329,6 +335,7 @@ def view_page(view: View, given: Given, query: Query, answer: Answer) -> str:
             as_of,
             view=view.name,
             sums=_SUMS.get(view.name, frozenset()),
+            label=view.title,
         )
     else:
         table = element("p", nothing(view, given), class_="empty")
@@ -490,6 +497,8 @@ _FACTS: Final = tuple(
         *("rows", "total", "credits", "reserved", "rows_expired"),
     )
 )
+# Not worth a line without any.
+_SHOWN_IF_ANY: Final = frozenset({"attempts_without_progress", "total", "reserved"})
 _OUTCOME_COLUMNS: Final = (Column("outcome"), Column("urls", "count"))
 _PROVIDER_COLUMNS: Final = (Column("provider"), Column("status"))
 _DELIVERY_COLUMNS: Final = (
@@ -506,6 +515,8 @@ def job_page(job: Mapping[str, Any], as_of: float) -> str:
     """Return the page of a job."""
     facts: list[Markup] = []
     for column in _FACTS:
+        if job[column.name] == 0 and column.name in _SHOWN_IF_ANY:
+            continue
         value = _value(column, job[column.name], as_of, "jobs")
         if value:
             facts += [element("dt", heading(column.name)), element("dd", value)]

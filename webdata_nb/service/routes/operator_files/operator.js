@@ -88,6 +88,9 @@
     });
   };
 
+  // On a phone the list of views scrolls.
+  document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest" });
+
   // A page that nobody sees needs no stream.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) source?.close();
