@@ -27,7 +27,7 @@ from webdata_nb.service.store.records import CommitBatch, UrlOutcome
 from webdata_nb.service.store.sql.store import Store
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, HttpCredentials, Page
 
 pytestmark = pytest.mark.slow
 
@@ -49,6 +49,7 @@ ERRORS: Final = (
 )
 LABELS: Final = 10_200
 OPERATOR: Final = {"Authorization": "Bearer wdk_operator"}
+PASSWORD: Final[HttpCredentials] = {"username": "me", "password": "wdk_operator"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class Service:
     def job(self, **values: str) -> str:
         """Return the newest job with these values."""
         rows = self.rows("jobs", limit="1000")
-        return next(row["job"] for row in rows if values.items() <= row.items())
+        return next(str(row["job"]) for row in rows if values.items() <= row.items())
 
 
 async def fill(store: Store) -> None:
@@ -202,8 +203,7 @@ def browser() -> Iterator[Browser]:
 @contextmanager
 def tab(browser: Browser, service: Service, **options: Any) -> Iterator[Page]:
     """Open a tab that knows the operator's key, and fails if anything is wrong with its pages."""
-    password = {"username": "me", "password": "wdk_operator"}
-    context = browser.new_context(http_credentials=password, **options)
+    context = browser.new_context(http_credentials=PASSWORD, **options)
     page = context.new_page()
     complaints: list[str] = []
     others: list[str] = []
@@ -285,7 +285,6 @@ def test_pages_renew_themselves_and_keep_what_the_reader_does(
         page.locator("tbody a[href*='account=']").first.focus()
         href = page.evaluate("document.activeElement.getAttribute('href')")
         page.evaluate("document.getElementById('content').dataset.old = 'yes'")
-        start_crawl(service, "http://127.0.0.1:1/", "wdk_0")
         page.wait_for_selector("#content:not([data-old])")
         assert page.evaluate("document.activeElement.getAttribute('href')") == href
 
@@ -350,7 +349,7 @@ def test_the_stream_ends_with_the_key(service: Service) -> None:
 
 def test_the_page_says_that_the_service_is_gone(service: Service, browser: Browser) -> None:
     """The last test of a service: it stops it."""
-    context = browser.new_context(http_credentials={"username": "me", "password": "wdk_operator"})
+    context = browser.new_context(http_credentials=PASSWORD)
     page = context.new_page()
     page.goto(f"{service.urls[0]}/operator")
     page.wait_for_selector("#live:text('Live')")

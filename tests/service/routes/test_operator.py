@@ -257,8 +257,11 @@ async def test_a_page_names_the_command_and_the_command_exists(team: Team) -> No
         text = check_page(await team.page(f"/operator/{name}")).text
         [command] = re.findall(r"in a terminal: (webdata [a-z ]+)", text)
         build_parser().parse_args(command.split()[1:])
-    query = {"account": "alice", "state": "failed", "since": "7d", "limit": "10", "kind": ""}
-    text = check_page(await team.page("/operator/jobs", **query)).text
+    text = check_page(
+        await team.page(
+            "/operator/jobs", account="alice", state="failed", since="7d", limit="10", kind=""
+        )
+    ).text
     assert "webdata store jobs --account alice --state failed --since 7d --limit 10" in text
 
 
