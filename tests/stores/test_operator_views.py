@@ -274,3 +274,26 @@ def test_since_is_a_period_or_a_date() -> None:
     assert parse_since("7d", NOW) == NOW - 7 * DAY
     assert parse_since("2023-11-14", NOW) == 1_699_920_000.0
     assert parse_since("99999d", NOW) == 0.0
+
+
+async def test_accounts_and_keys_are_listed_without_the_keys(store: Store) -> None:
+    await add_accounts(store)
+    await store.accounts.add_key("key_a1", "a", "laptop", "hash-1", now=NOW)
+    await store.accounts.add_key(
+        "key_b1", "b", "ci", "hash-2", now=NOW, scopes=("read",), ends_at=NOW + DAY
+    )
+    await store.accounts.suspend("Bob", now=NOW)
+    found = {row["account"]: row for row in await rows(store, "accounts")}
+    assert {name: row["state"] for name, row in found.items()} == {
+        "Alice": "active",
+        "Bob": "suspended",
+    }
+    assert found["Alice"]["left"] == found["Alice"]["monthly"] == 100_000
+    assert found["Bob"]["monthly"] is None
+    keys = await rows(store, "keys")
+    assert [(row["key"], row["scopes"], row["ends"]) for row in keys] == [
+        ("key_a1", "all but admin", None),
+        ("key_b1", "read", NOW + DAY),
+    ]
+    assert "hash" not in str(keys)
+    assert [row["key"] for row in await rows(store, "keys", account="Bob")] == ["key_b1"]

@@ -664,7 +664,7 @@ def _add_store(group: Commands) -> None:
         help="the service's folder for files, whose stored pages are read (default: WEBDATA_BLOBS)",
     )
     for view in VIEWS.values():
-        if view.name != "usage":
+        if view.command.startswith("webdata store "):
             _add_view(group, view)
     text = "Copy the database to a new file; the service may run meanwhile."
     backup = add_store_command(group, "backup", _back_up_store, text)

@@ -23,6 +23,12 @@ _DAY_S: Final = 86_400.0
 _UNITS: Final = {"m": 60.0, "h": 3600.0, "d": _DAY_S}
 _PERIOD: Final = re.compile(r"(\d{1,5})([mhd])")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+# Views that belong to other commands than `webdata store`.
+_COMMANDS: Final = {
+    "usage": "webdata accounts usage",
+    "accounts": "webdata accounts list",
+    "keys": "webdata keys list",
+}
 _MAX_PERIOD_S: Final = 100 * 366 * _DAY_S
 
 
@@ -63,7 +69,7 @@ class View:
     @property
     def command(self) -> str:
         """The command that shows the view."""
-        return "webdata accounts usage" if self.name == "usage" else f"webdata store {self.name}"
+        return _COMMANDS.get(self.name, f"webdata store {self.name}")
 
     def query(self, given: Mapping[str, str | None], now: float) -> Query:
         """Return the filters of a request; raises `ValueError` for wrong ones."""
@@ -247,6 +253,21 @@ VIEWS: Final[Mapping[str, View]] = {
             "Size",
             "How full is the database, and whose data is it?",
             _columns("account kind count:n bytes:b"),
+            ("account",),
+        ),
+        View(
+            "accounts",
+            "Accounts",
+            "Which accounts are there, and what have they left?",
+            _columns(
+                "account plan state monthly:n left:n topup:n reserved:n used:n active:n limit:n"
+            ),
+        ),
+        View(
+            "keys",
+            "Keys",
+            "Which keys are there, what do they open, and are they used?",
+            _columns("key name account scopes created:t ends:t last_used:t"),
             ("account",),
         ),
     )

@@ -828,7 +828,7 @@ class AccountStore:
         if await self._database.read("expired_reservations", account_id=account_id, now=now):
             await self._release_expired_calls(account_id, now)
         return await self._database.query(
-            lambda transaction: _read_usage(transaction, account_id, now)
+            lambda transaction: read_usage(transaction, account_id, now)
         )
 
     async def ledger(self, account_id: str) -> list[LedgerEntry]:
@@ -977,7 +977,8 @@ def _load_key(transaction: Transaction, key_id: str) -> SqlRow:
     return row
 
 
-def _read_usage(transaction: Transaction, account_id: str, now: float) -> AccountUsage:
+def read_usage(transaction: Transaction, account_id: str, now: float) -> AccountUsage:
+    """Return an account's credits and charges; raises `NoSuchAccount`."""
     row = transaction.row("account", id=account_id)
     if row is None:
         raise NoSuchAccount(f"no account {account_id}")

@@ -18,8 +18,8 @@ import orjson
 from webdata_nb.contract.operator_views import GROUPS, VIEWS, Column, Query, View
 from webdata_nb.service.errors import NoSuchAccount, NoSuchJob
 from webdata_nb.service.observability.logs import reason
-from webdata_nb.service.store.records import LIVE_S, StoreReport
-from webdata_nb.service.store.sql.accounts import utc_day
+from webdata_nb.service.store.records import LIVE_S, AccountUsage, StoreReport
+from webdata_nb.service.store.sql.accounts import read_usage, utc_day
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 
 # How many jobs the views read that sum up jobs in Python.
@@ -395,6 +395,46 @@ def _sizes(transaction: Transaction, values: Mapping[str, Any], _query: Query) -
     return [whole, *([] if database["free"] is None else [free]), *rows]
 
 
+def _accounts(transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
+    """List the accounts that are not deleted; an empty number is without limit."""
+    return [
+        _account_row(read_usage(transaction, row["id"], values["now"]))
+        for row in transaction.rows("accounts")
+        if row["cleared_at"] is None
+    ]
+
+
+def _account_row(usage: AccountUsage) -> dict[str, Any]:
+    account, balance = usage.account, usage.account.balance
+    return {
+        "account": account.name,
+        "plan": account.terms.plan,
+        "state": account.state,
+        "monthly": account.terms.monthly,
+        "left": None if account.terms.monthly is None else balance.monthly_left,
+        "topup": balance.topup_left,
+        "reserved": usage.reserved,
+        "used": sum(operation.credits for operation in usage.used),
+        "active": usage.active,
+        "limit": account.terms.concurrency,
+    }
+
+
+def _keys(transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
+    return [
+        {
+            "key": row["id"],
+            "name": row["name"],
+            "account": row["account"],
+            "scopes": "all but admin" if row["scopes"] is None else row["scopes"],
+            "created": row["created_at"],
+            "ends": row["ends_at"],
+            "last_used": row["last_used_at"],
+        }
+        for row in transaction.rows("keys", account_id=values["account_id"])
+    ]
+
+
 _READERS: Final[Mapping[str, Callable[[Transaction, Mapping[str, Any], Query], Rows]]] = {
     "jobs": _jobs,
     "failures": _failures,
@@ -406,4 +446,6 @@ _READERS: Final[Mapping[str, Callable[[Transaction, Mapping[str, Any], Query], R
     "webhooks": _webhooks,
     "replicas": _replicas,
     "size": _sizes,
+    "accounts": _accounts,
+    "keys": _keys,
 }
