@@ -340,20 +340,30 @@ class Tenant:
 
 
 def of_account(deployment: Deployment, account_id: str, job_ids: set[str]) -> dict[str, list[str]]:
-    """Return an account's rows of ended jobs, in every table that names accounts or jobs."""
-    found = {}
-    for table, rows in deployment.tables().items():
-        kept = [
-            row
-            for row in rows
-            if row.get("job_id", row.get("id") if table == "job" else None) in job_ids
-            or (table in {"api_key", "unreachable_site"} and row["account_id"] == account_id)
-        ]
-        found[table] = sorted(
+    """Return an account's balance and ledger, and its rows and contents of some ended jobs."""
+    tables = deployment.tables()
+    contents = {as_bytes(row["content_id"]) for row in tables["entry"] if row["job_id"] in job_ids}
+
+    def is_kept(table: str, row: Mapping[str, Any]) -> bool:
+        match table:
+            case "account":
+                return bool(row["id"] == account_id)
+            case "api_key" | "ledger" | "hold" | "unreachable_site":
+                return bool(row["account_id"] == account_id)
+            case "content":
+                return as_bytes(row["id"]) in contents
+            case "job":
+                return row["id"] in job_ids
+        return row.get("job_id") in job_ids
+
+    return {
+        table: sorted(
             str(sorted((name, value) for name, value in row.items() if name not in ATTEMPT))
-            for row in kept
+            for row in rows
+            if is_kept(table, row)
         )
-    return found
+        for table, rows in tables.items()
+    }
 
 
 def account_files(deployment: Deployment, account_id: str) -> dict[str, bytes]:
@@ -437,6 +447,8 @@ async def test_a_deleted_account_leaves_no_word(
             assert traces(tenant.words, before) == {*KINDS} - {*HIDDEN, "robots"}
         ended = {job_id for _, job_id in bob.ended}
         rows = await asyncio.to_thread(of_account, deployment, bob.id, ended)
+        for table in ("account", "ledger", "content", "entry", "receipt_count", "indexed_page"):
+            assert rows[table], table
         replies = await bob.replies(apis[0])
         files = account_files(deployment, bob.id)
         assert files
