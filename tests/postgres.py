@@ -86,7 +86,7 @@ class PostgresServer:
         program = require("postgresql") / "pg_basebackup"
         _run([str(program), "-d", source, "-D", str(data), "-R", "-c", "fast"])
         # As a primary it has no standby at first.
-        self.configure(**_address(self), synchronous_standby_names="''")
+        self.configure(**server_address(self), synchronous_standby_names="''")
         self.start()
         primary.configure(synchronous_standby_names="'*'")
         primary.reload()
@@ -173,12 +173,13 @@ def create_server(*initdb_options: str) -> PostgresServer:
     command = [str(require("postgresql") / "initdb"), "-D", str(server.folder / "data")]
     command += ["-U", USER, "-A", "scram-sha-256", "--pwfile", str(password_file), "-E", "UTF8"]
     _run([*command, *initdb_options])
-    server.configure(**_SETTINGS, **_address(server))
+    server.configure(**_SETTINGS, **server_address(server))
     server.start()
     return server
 
 
-def _address(server: PostgresServer) -> dict[str, str]:
+def server_address(server: PostgresServer) -> dict[str, str]:
+    """Return the settings of the port and of the places where a server listens."""
     return {
         "port": str(server.port),
         "listen_addresses": "'127.0.0.1'",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 import socket
 import uuid
 from collections.abc import Iterator
@@ -19,9 +20,17 @@ import pytest
 
 from tests.dask_processes import create_certificate, wait_until
 from tests.deploy.proxy import DEPLOY
+from tests.deploy.stand_ins import CHECKOUT
 from tests.deploy.terminals import GUIDE, Terminal, commands, sections
 from tests.ports import free_port
-from tests.postgres import USER, PostgresServer
+from tests.postgres import (
+    USER,
+    PostgresServer,
+    give_to_server,
+    running,
+    running_standby,
+    server_address,
+)
 from tests.requirements import require
 from webdata_nb.service.encryption import new_key
 
@@ -30,6 +39,16 @@ pytestmark = pytest.mark.slow
 PORTS: Final = ("8000", "8786")
 # Instances of units: the metrics of a replica have the same port with a 1 before it.
 UNIT_PORTS: Final = ("8001", "8002", "9101", "9102")
+
+PROMOTION: Final = 'psql "$STANDBY"'
+# The starts of blocks that need servers or machines of their own, and the tests that follow them.
+ELSEWHERE: Final = {
+    PROMOTION: ("tests/deploy/test_guides.py", "test_fail_over_to_a_standby"),
+    "ip netns exec": (
+        "tests/service/replicas/test_partition.py",
+        "test_a_short_partition_moves_no_job",
+    ),
+}
 
 
 def pattern_of(port: str) -> str:
@@ -96,7 +115,8 @@ def test_blocks_are_split_into_commands() -> None:
 def test_all_blocks_are_commands(page: str) -> None:
     fences = re.findall(r"^```(\w*)$", (GUIDE / page).read_text("utf-8"), re.MULTILINE)
     languages = [language for blocks in sections(page).values() for language, _ in blocks]
-    assert fences[::2] == languages
+    # Others are parts of files.
+    assert [language for language in fences[::2] if language != "ini"] == languages
 
 
 def test_team_service(terminal: Terminal, postgres_server: PostgresServer, database: str) -> None:
@@ -124,7 +144,7 @@ def test_several_machines(terminal: Terminal) -> None:
     first = terminal.environ | {"WEBDATA_STORE": store, "WEBDATA_SECRET_KEY": new_key()}
     for title, blocks in sections("several-machines.md").items():
         terminal.environ = dict(first)
-        terminal.follow(blocks)
+        terminal.follow([each for each in blocks if not each[1].startswith(tuple(ELSEWHERE))])
         if title == "Files to run it":
             text = (terminal.folder / "etc/webdata/webdata.env").read_text()
             [first["WEBDATA_SECRET_KEY"]] = re.findall(
@@ -138,6 +158,39 @@ def test_several_machines(terminal: Terminal) -> None:
         if title == "Workers of a Dask cluster":
             wait_for_dask_worker(terminal.on_this_machine("http://HOST:8000/readyz"))
         terminal.stop()
+
+
+def test_blocks_that_are_followed_elsewhere() -> None:
+    blocks = [text for each in sections("several-machines.md").values() for _, text in each]
+    for start, (path, name) in ELSEWHERE.items():
+        assert len([text for text in blocks if text.startswith(start)]) == 1
+        assert f"def {name}(" in (CHECKOUT / path).read_text("utf-8")
+
+
+def test_fail_over_to_a_standby(terminal: Terminal) -> None:
+    blocks = sections("several-machines.md")["Fail-over and outages"]
+    [block] = [text for _, text in blocks if text.startswith(PROMOTION)]
+    with running() as former, running_standby(former) as standby:
+        terminal.environ |= {"STANDBY": standby.url, "NEW_PRIMARY": standby.url}
+        terminal.environ |= {"WEBDATA_STORE": standby.url, "WEBDATA_SECRET_KEY": new_key()}
+        folder = former.folder / "data"
+        terminal.substitutions |= {"/var/lib/postgresql/15/main": str(folder)}
+        former.stop("immediate")
+        shutil.rmtree(folder)
+        for command in commands(block):
+            # Debian keeps the configuration, with the port, outside of the data.
+            if "pg_ctlcluster" in command:
+                former.configure(**server_address(former))
+                for path in (folder, *folder.rglob("*")):
+                    give_to_server(path)
+                former.start()
+            else:
+                terminal.run(terminal.on_this_machine(command))
+        with psycopg.connect(standby.url) as connection:
+            query = "SELECT sync_state FROM pg_stat_replication"
+            assert connection.execute(query).fetchall() == [("sync",)]
+        with psycopg.connect(former.url) as connection:
+            assert connection.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
 
 
 def comment_commands(name: str) -> str:
