@@ -342,6 +342,10 @@ def test_named_metrics_are_exported(service: ProxiedService) -> None:
     named = {name for each in expressions() for name in METRIC.findall(each)}
     families = {re.sub(r"_bucket$", "", name) for name in named}
     assert families - exported == set()
+    guide = (DEPLOY.parent / "docs" / "guide" / "operations.md").read_text("utf-8")
+    tables = "\n".join(line for line in guide.splitlines() if line.startswith("| `webdata_"))
+    # The exposition adds the time at which a counter began.
+    assert {name for name in exported if not name.endswith("_created")} == {*METRIC.findall(tables)}
 
 
 @pytest.mark.slow
