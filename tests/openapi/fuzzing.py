@@ -20,6 +20,7 @@ from tests.openapi.service_process import ServiceProcess, team
 from tests.site.document import document
 from tests.site.server import Site
 from tests.site.web_archive import WebArchiveStub, crawl_capture
+from webdata_nb.contract.choices import KEY_SCOPES
 from webdata_nb.service.encryption import new_key
 
 _SCENARIOS = re.compile(r"Scenarios:\s+(\d+)")
@@ -45,7 +46,7 @@ def serve_fuzz_target(
         environ = archive.variables
         if store is not None:
             environ = {**environ, "WEBDATA_STORE": store, "WEBDATA_SECRET_KEY": new_key()}
-        with team(home, *network, plan=plan, **environ) as served:
+        with team(home, *network, plan=plan, scopes=KEY_SCOPES, **environ) as served:
             yield served, _northern_lights(site)
 
 

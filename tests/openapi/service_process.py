@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,14 +48,22 @@ class ServiceProcess:
 
 @contextmanager
 def team(
-    home: Path, *options: str, key: str = "", plan: str = "unlimited", **environ: str
+    home: Path,
+    *options: str,
+    key: str = "",
+    plan: str = "unlimited",
+    scopes: Sequence[str] = (),
+    **environ: str,
 ) -> Iterator[ServiceProcess]:
     """Serve a team from `home`, with one account, until the block ends."""
     shell = Shell(home)
     if not key:
-        made = shell.run("keys", "create", "--name", "alice", "--plan", plan, **environ)
+        words = ["keys", "create", "--name", "alice", "--plan", plan]
+        if scopes:
+            words += ["--scopes", ",".join(scopes)]
+        made = shell.run(*words, **environ)
         key = made.stdout.strip()
-    words = ("serve", "--mode", "team", "--port", "0", *options)
+    words = ["serve", "--mode", "team", "--port", "0", *options]
     with shell.start(*words, **(ENVIRON | environ)) as process:
         output_lines: list[str] = []
         up = threading.Event()

@@ -25,7 +25,7 @@ from webdata_nb.service.routes.application import STATUS
 # The local service's control calls are between it and the toolkit, and no part of the contract.
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 JOB = events.WebhookJob("j", "crawl", JobStatus.COMPLETED, "https://a.example/", 3, 2)
-OURS_ALONE = re.compile(r"^(/local/|/docs$|/operator$|/\.well-known/)")
+OURS_ALONE = re.compile(r"^(/local/|/docs$|/operator(/|$)|/\.well-known/)")
 
 
 @pytest.fixture
