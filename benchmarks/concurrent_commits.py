@@ -33,8 +33,8 @@ import psycopg
 from benchmarks.store_load import page_batch, sample_rows
 from tests import postgres
 from webdata_nb.contract.outcomes import JobStatus
-from webdata_nb.service.credits.ledger import Charge, Terms
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
+from webdata_nb.service.ledger import Charge, Terms
 from webdata_nb.service.store.backends import check_store, open_store
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import CommitBatch, JobRecord, Lease, NewJob

@@ -15,7 +15,7 @@ import time
 import warnings
 from typing import Any
 
-from webdata_nb.cli.main import main
+from webdata_nb.__main__ import main
 from webdata_nb.service import app
 
 _original_run = app._run

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from webdata_nb.cli.main import main
+from webdata_nb.__main__ import main
 from webdata_nb.service import server
 from webdata_nb.service.job_workers import cluster
 

@@ -15,8 +15,8 @@ from typing import Final
 import httpx
 
 from tests.ports import free_port
-from webdata_nb.service.credits.ledger import Terms
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, key_hash
+from webdata_nb.service.ledger import Terms
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.store import Store
 

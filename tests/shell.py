@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from webdata_nb.cli.main import main
+from webdata_nb.__main__ import main
 from webdata_nb.settings import options
 from webdata_nb.toolkit import session
 

@@ -59,7 +59,7 @@ def test_help_lists_commands_and_imports_nothing_heavy(shell: Shell) -> None:
     for command in ("demo", "crawl", "search", "jobs", "cache", "serve", "stop"):
         assert f"\n  {command}" in result.stdout or f" {command} " in result.stdout
     code = (
-        "import sys; from webdata_nb.cli.main import build_parser; build_parser(); "
+        "import sys; from webdata_nb.__main__ import build_parser; build_parser(); "
         "print(*sys.modules)"
     )
     loaded = subprocess.run(

@@ -14,7 +14,7 @@ import pytest
 from docs.website import python_reference
 from tests.wire_service import KEY, WireService
 from webdata_nb import connect
-from webdata_nb.cli.main import main
+from webdata_nb.__main__ import main
 from webdata_nb.contract import outcomes
 
 CHECKOUT: Final = Path(__file__).resolve().parent.parent

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from tests.local_service import stop
 from tests.wire_service import KEY, WireService
 from webdata_nb import settings
-from webdata_nb.cli.main import main
+from webdata_nb.__main__ import main
 from webdata_nb.contract import paths
 from webdata_nb.toolkit import session
 

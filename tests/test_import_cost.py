@@ -54,7 +54,7 @@ def loaded_by(code: str) -> frozenset[str]:
         "import webdata_nb",
         "from webdata_nb import __version__",
         "import webdata_nb; dir(webdata_nb)",
-        "import webdata_nb.cli.main",
+        "import webdata_nb.__main__",
     ],
 )
 def test_an_import_alone_loads_nothing_heavy(code: str) -> None:
@@ -63,7 +63,7 @@ def test_an_import_alone_loads_nothing_heavy(code: str) -> None:
 
 def test_the_commands_help_loads_nothing_heavy() -> None:
     code = (
-        "from webdata_nb.cli.main import main\n"
+        "from webdata_nb.__main__ import main\n"
         "try:\n    main(['--help'])\n"
         "except SystemExit as ended:\n    assert not ended.code"
     )

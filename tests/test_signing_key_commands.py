@@ -16,7 +16,7 @@ from tests.service.signing.verifier import Verifier
 from tests.shell import Shell
 from tests.site.server import Site
 from tests.test_cli import three_pages
-from webdata_nb.cli.main import FAILURE, WRONG_USAGE, main
+from webdata_nb.__main__ import FAILURE, WRONG_USAGE, main
 from webdata_nb.service.signing.request_signer import KEY_FILE, SigningKeyFile
 
 KEYID = r"[A-Za-z0-9_-]{43}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from webdata_nb.cli.main import build_parser
+from webdata_nb.__main__ import build_parser
 
 
 def page() -> str:

@@ -23,7 +23,7 @@ import webdata_nb
 from tests.api.receipts import SECRET, SITE
 from tests.wire_service import JobScript, WireService, crawl_rows
 from webdata_nb import options, settings
-from webdata_nb.cli.main import main
+from webdata_nb.__main__ import main
 from webdata_nb.toolkit import session as connections
 from webdata_nb.toolkit.api import Session
 

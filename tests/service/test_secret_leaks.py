@@ -30,8 +30,8 @@ from tests.site.server import Site
 from webdata_nb.contract import paths
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
-from webdata_nb.service.credits.ledger import Terms
 from webdata_nb.service.encryption import key_hash
+from webdata_nb.service.ledger import Terms
 from webdata_nb.service.settings import ServiceSettings
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from webdata_nb.cli.main import build_parser, main
+from webdata_nb.__main__ import build_parser, main
 from webdata_nb.service.app import serve
 from webdata_nb.service.encryption import new_key
 from webdata_nb.service.job_workers.claim_loop import worker_options

@@ -11,7 +11,6 @@ from tests.stores.jobs import ALICE, BOB, NOW, account_of, claimed, entry, new_j
 from tests.stores.jobs import accounts as accounts_of_both
 from webdata_nb.contract.choices import DEFAULT_SCOPES, KeyScope
 from webdata_nb.contract.outcomes import JobStatus
-from webdata_nb.service.credits.ledger import Charge, Terms
 from webdata_nb.service.errors import (
     AccountSuspended,
     ConcurrencyReached,
@@ -19,6 +18,7 @@ from webdata_nb.service.errors import (
     LeaseLost,
     NoSuchAccount,
 )
+from webdata_nb.service.ledger import Charge, Terms
 from webdata_nb.service.observability.logs import Caller
 from webdata_nb.service.store.records import CommitBatch
 from webdata_nb.service.store.sql.accounts import AccountStore

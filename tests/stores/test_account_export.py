@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.stores.conftest import StoreFactory
-from webdata_nb.service.credits.ledger import Charge, terms_of
 from webdata_nb.service.errors import AccountImportRefused, CreditsUsedUp
+from webdata_nb.service.ledger import Charge, terms_of
 from webdata_nb.service.store.sql.accounts import (
     AccountStore,
     read_account_file,

@@ -11,8 +11,8 @@ import pytest
 from tests.postgres import PostgresServer
 from tests.stores.conftest import open_postgres
 from tests.stores.jobs import ALICE, NOW, accepted, accounts, claimed, entry, new_job
-from webdata_nb.service.credits.ledger import Terms
 from webdata_nb.service.errors import ConcurrencyReached, LeaseLost
+from webdata_nb.service.ledger import Terms
 from webdata_nb.service.store.records import CommitBatch, Lease
 from webdata_nb.service.store.sql.store import Store
 

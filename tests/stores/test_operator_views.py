@@ -11,8 +11,8 @@ import pytest
 from tests.stores.jobs import NOW, claimed, entry, new_job
 from webdata_nb.contract.operator_views import GROUPS, VIEWS, Query, parse_since
 from webdata_nb.contract.outcomes import JobStatus
-from webdata_nb.service.credits.ledger import Charge, Terms
 from webdata_nb.service.errors import NoSuchAccount, NoSuchJob
+from webdata_nb.service.ledger import Charge, Terms
 from webdata_nb.service.store.records import CommitBatch, Replica, UrlOutcome
 from webdata_nb.service.store.sql.store import Store, find_contradictions
 

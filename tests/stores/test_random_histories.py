@@ -22,7 +22,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.stores.jobs import NOW, entry, new_job
 from webdata_nb.contract.outcomes import ACTIVE, TERMINAL, JobStatus, Trigger, after, may_retry
 from webdata_nb.page.errors import ApplicationError
-from webdata_nb.service.credits.ledger import Charge, Terms
 from webdata_nb.service.errors import (
     ConcurrencyReached,
     CreditsUsedUp,
@@ -30,6 +29,7 @@ from webdata_nb.service.errors import (
     LeaseLost,
     NoSuchJob,
 )
+from webdata_nb.service.ledger import Charge, Terms
 from webdata_nb.service.store.records import CommitBatch, Lease
 from webdata_nb.service.store.sqlite.database import SqliteStore
 

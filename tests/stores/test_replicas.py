@@ -20,8 +20,8 @@ from tests.postgres import PostgresServer
 from tests.stores.conftest import open_postgres
 from tests.stores.jobs import ALICE, NOW, accounts, entry, new_job
 from webdata_nb.contract.outcomes import JobStatus
-from webdata_nb.service.credits.ledger import Charge, Terms
 from webdata_nb.service.errors import ConcurrencyReached, StoreUnavailable
+from webdata_nb.service.ledger import Charge, Terms
 from webdata_nb.service.settings import Retention
 from webdata_nb.service.store.job_context import StoreRetry
 from webdata_nb.service.store.postgres.database import PostgresDatabase

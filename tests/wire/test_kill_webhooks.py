@@ -23,7 +23,7 @@ from tests.service.webhooks.endpoint import Endpoint
 from tests.wire.waiting import TIMEOUT_S
 from webdata_nb.contract.events import verify_signature
 from webdata_nb.contract.local import Runtime
-from webdata_nb.service.credits.ledger import Terms
+from webdata_nb.service.ledger import Terms
 from webdata_nb.service.settings import LOCAL_ACCOUNT
 from webdata_nb.service.store.sqlite.database import SqliteStore
 from webdata_nb.settings import Settings

@@ -20,8 +20,8 @@ from tests.site.server import Site
 from tests.stores.jobs import claimed, entry, new_job
 from webdata_nb.contract.operator_views import VIEWS
 from webdata_nb.contract.outcomes import JobStatus
-from webdata_nb.service.credits.ledger import Charge, Terms
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, key_hash, new_key
+from webdata_nb.service.ledger import Charge, Terms
 from webdata_nb.service.store.backends import open_store
 from webdata_nb.service.store.records import CommitBatch, UrlOutcome
 from webdata_nb.service.store.sql.store import Store

@@ -131,7 +131,7 @@ def test_missing_scheduler(
 def test_missing_dask(postgres_server: PostgresServer) -> None:
     code = (
         "import sys; sys.modules['distributed'] = None;"
-        "from webdata_nb.cli.main import main; sys.exit(main(['worker', '--dask', 'local:1']))"
+        "from webdata_nb.__main__ import main; sys.exit(main(['worker', '--dask', 'local:1']))"
     )
     environ = {"WEBDATA_SECRET_KEY": KEY, "WEBDATA_STORE": postgres_server.new_schema()}
     done = subprocess.run(

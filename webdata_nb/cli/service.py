@@ -47,7 +47,7 @@ from webdata_nb.errors import InvalidArgument, WebdataError
 from webdata_nb.service.settings import Command, Option, options_of
 
 if TYPE_CHECKING:
-    from webdata_nb.service.credits.ledger import Terms
+    from webdata_nb.service.ledger import Terms
     from webdata_nb.service.signing.message_signature import SigningKey, SigningKeySet
     from webdata_nb.service.signing.request_signer import SigningKeyFile
     from webdata_nb.service.store.backends import CheckResult
@@ -239,7 +239,7 @@ def _add_terms(parser: argparse.ArgumentParser) -> None:
 
 
 def _terms(args: argparse.Namespace, default_plan: str) -> Terms:
-    from webdata_nb.service.credits.ledger import terms_of
+    from webdata_nb.service.ledger import terms_of
 
     return terms_of(args.plan or default_plan, args.monthly, args.concurrency)
 
@@ -250,7 +250,7 @@ def _has_terms(args: argparse.Namespace) -> bool:
 
 
 async def _create_account(accounts: AccountStore, args: argparse.Namespace) -> None:
-    from webdata_nb.service.credits.ledger import DEFAULT_PLAN
+    from webdata_nb.service.ledger import DEFAULT_PLAN
 
     await _add_account(accounts, args.name, _terms(args, DEFAULT_PLAN))
     report(f"created the account {args.name!r}; `webdata keys create --account` gives it a key")
@@ -459,8 +459,8 @@ def _expiry(args: argparse.Namespace, now: float) -> float | None:
 
 
 async def _create_key(accounts: AccountStore, args: argparse.Namespace) -> None:
-    from webdata_nb.service.credits.ledger import DEFAULT_PLAN
     from webdata_nb.service.encryption import key_hash, new_api_key, new_id
+    from webdata_nb.service.ledger import DEFAULT_PLAN
 
     name, now = _valid_name(args.name), time.time()
     ends_at, scopes = _expiry(args, now), _scopes(args.scopes)
@@ -551,7 +551,7 @@ async def _revoke_key(accounts: AccountStore, args: argparse.Namespace) -> None:
 
 
 async def _top_up(accounts: AccountStore, args: argparse.Namespace) -> None:
-    from webdata_nb.service.credits.ledger import MAX_CREDITS
+    from webdata_nb.service.ledger import MAX_CREDITS
 
     if not 1 <= args.credits <= MAX_CREDITS:
         raise InvalidArgument(f"CREDITS is a whole number from 1 to {MAX_CREDITS}")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webdata_nb.service.credits import ledger
-from webdata_nb.service.credits.ledger import (
+from webdata_nb.service import ledger
+from webdata_nb.service.ledger import (
     CATALOG,
     PLANS,
     WEIGHTS,

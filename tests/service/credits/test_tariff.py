@@ -8,7 +8,7 @@ import pytest
 
 from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
-from webdata_nb.service.credits import ledger
+from webdata_nb.service import ledger
 from webdata_nb.service.pages import render_options
 
 EMPTY = b'<html><body><div id="root"></div><script src="/app.js"></script></body></html>'

@@ -31,8 +31,8 @@ from tests.site.server import Site
 from webdata_nb.contract import paths
 from webdata_nb.service.compression import zstd
 from webdata_nb.service.creatives.sample import advertiser_ids
-from webdata_nb.service.credits.ledger import Terms
 from webdata_nb.service.encryption import FixedKeys, KeyFile, SecretCipher, key_hash, new_key
+from webdata_nb.service.ledger import Terms
 from webdata_nb.service.segments import mover
 from webdata_nb.service.store.backends import open_store
 from webdata_nb.service.store.sql.store import Store

@@ -14,8 +14,8 @@ from tests.service.replicas.test_two_replicas import HEADERS, Team, team
 from webdata_nb.contract import paths
 from webdata_nb.service.blobs import LocalFolder
 from webdata_nb.service.creatives.sample import advertiser_ids
-from webdata_nb.service.credits.ledger import Terms
 from webdata_nb.service.encryption import key_hash
+from webdata_nb.service.ledger import Terms
 
 __all__ = ["team"]
 

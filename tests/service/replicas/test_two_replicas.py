@@ -16,9 +16,9 @@ import pytest
 from tests.postgres import PostgresServer
 from tests.service.conftest import Api, open_service
 from tests.site.server import Site
-from webdata_nb.service.credits.ledger import Terms
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, key_hash, new_key
 from webdata_nb.service.errors import OtherKey
+from webdata_nb.service.ledger import Terms
 from webdata_nb.service.store.postgres.database import PostgresDatabase
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.work import runner

@@ -6,8 +6,8 @@ from pathlib import Path
 from time import time
 
 from tests.service.job_stores import store_of
-from webdata_nb.service.credits.ledger import Terms
 from webdata_nb.service.encryption import key_hash
+from webdata_nb.service.ledger import Terms
 
 
 async def member(

@@ -14,8 +14,8 @@ from tests.service.conftest import Api, open_service
 from tests.service.job_stores import store_of
 from tests.service.routes.teams import member
 from tests.site.server import Site
-from webdata_nb.service.credits.ledger import CREATIVES, Charge, Terms
 from webdata_nb.service.errors import ConcurrencyReached
+from webdata_nb.service.ledger import CREATIVES, Charge, Terms
 from webdata_nb.service.routes.credits import charged
 from webdata_nb.service.store.sql.store import Store
 

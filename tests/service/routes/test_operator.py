@@ -21,12 +21,12 @@ from tests.service.conftest import Api, open_service
 from tests.service.job_stores import store_of
 from tests.service.routes.teams import member
 from tests.site.server import Site
-from webdata_nb.cli.main import build_parser
+from webdata_nb.__main__ import build_parser
 from webdata_nb.contract import paths
 from webdata_nb.contract.operator_views import GROUPS, VIEWS
-from webdata_nb.service.credits.ledger import Terms
 from webdata_nb.service.encryption import key_hash
 from webdata_nb.service.errors import StoreUnavailable
+from webdata_nb.service.ledger import Terms
 from webdata_nb.service.routes import operator_page
 from webdata_nb.service.store.sql.operator import OperatorStore
 

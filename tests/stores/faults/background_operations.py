@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.stores.faults.fleet import TERMS, Fleet, again
 from tests.stores.jobs import ALICE
-from webdata_nb.service.credits.ledger import Charge
+from webdata_nb.service.ledger import Charge
 from webdata_nb.service.store.records import Replica
 
 DAY_S = 86_400.0

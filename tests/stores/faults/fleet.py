@@ -19,8 +19,8 @@ import orjson
 from tests.stores.faults.injection import Faults, FaultyStore
 from tests.stores.jobs import ALICE, entry, new_job
 from webdata_nb.contract.outcomes import JobStatus
-from webdata_nb.service.credits.ledger import Charge, Terms
 from webdata_nb.service.errors import InvalidJobState, JobFailure, StoreUnavailable
+from webdata_nb.service.ledger import Charge, Terms
 from webdata_nb.service.store.job_context import JobContext, JobEvents, StoreRetry
 from webdata_nb.service.store.page_contents import share_content
 from webdata_nb.service.store.records import (

@@ -7,13 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.page.content.parser import (
-    Element,
-    Text,
-    detached,
-    make_element,
-    nearest_ancestor,
-)
+from webdata_nb.page.content.parser import Element, Text, detached, make_element, nearest_ancestor
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -40,7 +40,6 @@ from webdata_nb.page.content.boilerplate import (
 from webdata_nb.page.content.code_blocks import mark_code_blocks
 from webdata_nb.page.content.footnotes import append_footnotes, take_footnotes
 from webdata_nb.page.content.formulas import mark_formulas
-from webdata_nb.page.content.hidden_elements import is_concealed, remove_hidden_elements
 from webdata_nb.page.content.links import AnchorTable, make_links_absolute, read_anchors
 from webdata_nb.page.content.page_kind import declared_title, detect_page_kind, find_headline
 from webdata_nb.page.content.parser import (
@@ -52,8 +51,10 @@ from webdata_nb.page.content.parser import (
     body_of,
     element_before,
     group_by_tag,
+    is_concealed,
     make_element,
     remove_all,
+    remove_hidden_elements,
     text_of,
 )
 

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.content.footnotes import REFERENCE, mark_of
 from webdata_nb.page.content.formulas import LATEX
-from webdata_nb.page.content.hidden_elements import MAY_BE_HIDDEN, is_hidden_part
 from webdata_nb.page.content.parser import (
     BLOCKS,
+    MAY_BE_HIDDEN,
     NOT_RENDERED,
     NOT_TEXT,
     PREFORMATTED,
     Element,
     Text,
     collapse_whitespace,
+    is_hidden_part,
     text_of,
 )
 

@@ -21,6 +21,7 @@ from webdata_nb.contract.outcomes import LINK_OUTCOMES
 from webdata_nb.contract.requests import ExtendedCrawlRequest
 from webdata_nb.page.content.page_source import ConversionOptions
 from webdata_nb.page.scrape.scraped import Scraped
+from webdata_nb.service import ledger
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.earlier_pages import UnchangedPage
 from webdata_nb.service.crawl.frontier import anchor_grades
@@ -43,7 +44,6 @@ from webdata_nb.service.crawl.visit_facts import (
     facts_of_visit,
     validators_of,
 )
-from webdata_nb.service.credits import ledger
 from webdata_nb.service.errors import CreditsUsedUp, JobFailure, JobRequeued, NotIndexed
 from webdata_nb.service.pages import PageVisit, source_of_values
 from webdata_nb.service.runtime.event_loop import run_cooperatively

@@ -16,8 +16,8 @@ from webdata_nb.contract.replies import AdvertisersReply, CreativesReply
 from webdata_nb.contract.requests import CreativesRequest
 from webdata_nb.service.creatives.enrich import MAX_ASSETS, EnrichmentOptions, detect_image_type
 from webdata_nb.service.creatives.source import SourceFetchers
-from webdata_nb.service.credits.ledger import CREATIVES, Charge
 from webdata_nb.service.errors import NoSuchJob
+from webdata_nb.service.ledger import CREATIVES, Charge
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.credits import charged
 from webdata_nb.service.routes.routing import (

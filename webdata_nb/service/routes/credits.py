@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, Response
 from webdata_nb.contract import paths
 from webdata_nb.contract.choices import KEY_SCOPES
 from webdata_nb.contract.replies import UsageReply, UsedCredits, Weight
-from webdata_nb.service.credits.ledger import CATALOG, Charge
+from webdata_nb.service.ledger import CATALOG, Charge
 from webdata_nb.service.observability.logs import CALLER, event
 from webdata_nb.service.routes.routing import (
     CallerDep,

@@ -38,7 +38,7 @@ from webdata_nb.contract.requests import (
 from webdata_nb.page.content.page_source import check_selectors
 from webdata_nb.page.errors import BadInput, PageError, ScrapeError
 from webdata_nb.page.extract.results import page_digest
-from webdata_nb.service.credits import ledger
+from webdata_nb.service import ledger
 from webdata_nb.service.errors import InvalidJobState, JobFailure, NoSuchJob, UnreadableSecrets
 from webdata_nb.service.observability.logs import CALLER, Caller
 from webdata_nb.service.routes.app_state import AppState

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from time import perf_counter
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from webdata_nb.service.runtime.steps import Result, Steps
 
@@ -91,3 +91,38 @@ async def measure_loop_lag(
         observe(lag_s)
         if lag_s >= WARNING_S:
             log.warning("the event loop was blocked for %.1f s", lag_s)
+
+
+# Keeps what is opened for each key, such as the fetchers of each proxy, open until the end.
+
+
+Key = TypeVar("Key", bound=Hashable)
+Opened = TypeVar("Opened")
+
+
+class OpenContexts(Generic[Key, Opened]):
+    """One open context for each key, opened on first use; all are closed together.
+
+    Parameters
+    ----------
+    open_context : callable
+        Returns the context manager of a key.
+    """
+
+    def __init__(self, open_context: Callable[[Key], AbstractAsyncContextManager[Opened]]) -> None:
+        self._open_context = open_context
+        self._opened: dict[Key, Opened] = {}
+        self._stack = AsyncExitStack()
+        self._lock = asyncio.Lock()
+
+    async def get(self, key: Key) -> Opened:
+        """Return what is open for a key; what fails to open is tried again with the next call."""
+        async with self._lock:
+            if key not in self._opened:
+                context = self._open_context(key)
+                self._opened[key] = await self._stack.enter_async_context(context)
+            return self._opened[key]
+
+    async def aclose(self) -> None:
+        """Close everything."""
+        await self._stack.aclose()

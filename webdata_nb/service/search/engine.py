@@ -12,8 +12,8 @@ import orjson
 
 from webdata_nb.contract.requests import SearchRequest
 from webdata_nb.page.content.page_source import ConversionOptions
-from webdata_nb.service.credits.ledger import result_operations
 from webdata_nb.service.errors import JobFailure
+from webdata_nb.service.ledger import result_operations
 from webdata_nb.service.pages import (
     PagePipeline,
     PageVisit,

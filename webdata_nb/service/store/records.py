@@ -15,7 +15,7 @@ from webdata_nb.contract.choices import KeyScope
 from webdata_nb.contract.events import Profile
 from webdata_nb.contract.outcomes import JobKind, JobStatus
 from webdata_nb.contract.replies import Receipt
-from webdata_nb.service.credits.ledger import Balance, Charge, LineKind, Terms
+from webdata_nb.service.ledger import Balance, Charge, LineKind, Terms
 
 # How long an idempotency key finds the job that it started.
 IDEMPOTENCY_S: Final = 24 * 3600.0

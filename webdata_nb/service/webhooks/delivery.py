@@ -31,8 +31,8 @@ from webdata_nb.contract.events import (
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
 from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.service.errors import EgressDenied, NameServerTimeout, NoSuchJob, StoreUnavailable
+from webdata_nb.service.runtime.event_loop import OpenContexts
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
-from webdata_nb.service.runtime.open_contexts import OpenContexts
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.store.job_context import StoreRetry
 from webdata_nb.service.store.records import (

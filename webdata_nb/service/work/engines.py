@@ -32,8 +32,8 @@ from webdata_nb.service.errors import JobFailure, MissingSetting
 from webdata_nb.service.models.chat import ModelQueues
 from webdata_nb.service.pages import PagePipeline, PageScraper, find_evidence
 from webdata_nb.service.runtime.bounded_dict import BoundedDict
+from webdata_nb.service.runtime.event_loop import OpenContexts
 from webdata_nb.service.runtime.fair_scheduler import current_account
-from webdata_nb.service.runtime.open_contexts import OpenContexts
 from webdata_nb.service.search import engine as search
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import (

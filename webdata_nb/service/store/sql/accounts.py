@@ -15,8 +15,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from webdata_nb.contract.choices import DEFAULT_SCOPES, KEY_SCOPES, KeyScope
 from webdata_nb.contract.outcomes import JobKind, JobStatus
-from webdata_nb.service.credits import ledger
-from webdata_nb.service.credits.ledger import (
+from webdata_nb.service import ledger
+from webdata_nb.service.errors import (
+    AccountImportRefused,
+    AccountSuspended,
+    ConcurrencyReached,
+    CreditsUsedUp,
+    NoSuchAccount,
+)
+from webdata_nb.service.ledger import (
     LOCAL_TERMS,
     Balance,
     Charge,
@@ -24,13 +31,6 @@ from webdata_nb.service.credits.ledger import (
     LineKind,
     Reservation,
     Terms,
-)
-from webdata_nb.service.errors import (
-    AccountImportRefused,
-    AccountSuspended,
-    ConcurrencyReached,
-    CreditsUsedUp,
-    NoSuchAccount,
 )
 from webdata_nb.service.observability.logs import Caller
 from webdata_nb.service.store.records import (

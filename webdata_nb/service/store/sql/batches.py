@@ -19,7 +19,7 @@ import orjson
 
 from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.contract.replies import Receipt
-from webdata_nb.service.credits import ledger
+from webdata_nb.service import ledger
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.errors import LeaseLost, MissingRows
 from webdata_nb.service.store.records import (

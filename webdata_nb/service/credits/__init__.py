@@ -1,1 +1,0 @@
-"""Prices and balances in credits: pure functions, below the store."""
