@@ -19,6 +19,7 @@ from tests.service.routes.teams import member
 from webdata_nb.contract import paths
 from webdata_nb.contract.choices import KEY_SCOPES, KeyScope
 from webdata_nb.contract.local import Access, SessionSettings
+from webdata_nb.contract.operator_views import VIEWS
 from webdata_nb.service.creatives.sample import advertiser_ids
 from webdata_nb.service.encryption import key_hash
 from webdata_nb.service.http.middleware import OPEN_PATHS
@@ -80,7 +81,15 @@ OPERATIONS = {
     "webhook stats": ("GET", paths.WEBHOOK_STATS, None, None),
     "webhook test": ("POST", paths.WEBHOOK_TEST, {}, None),
     "delete": ("DELETE", paths.JOB, None, "crawl"),
+    **{
+        f"operator's {view}": ("GET", paths.fill(paths.OPERATOR_VIEW, view=view), None, None)
+        for view in VIEWS
+    },
+    "operator's job": ("GET", paths.OPERATOR_JOB, None, "crawl"),
+    "operator's cancel": ("POST", paths.OPERATOR_JOB_CANCEL, {}, "crawl"),
 }
+# Those of the operator know no account, and are opened by their scope alone.
+OF_OPERATORS = frozenset(name for name in OPERATIONS if name.startswith("operator's "))
 # Which scopes open it; of a crawl, where it is about a job.
 OPENED_BY = {
     "search": "search",
@@ -112,6 +121,7 @@ OPENED_BY = {
     "webhook stats": "read",
     "webhook test": "search crawl",
     "delete": "crawl",
+    **dict.fromkeys(OF_OPERATORS, "admin"),
 }
 INVALID_CREDENTIALS = {
     "none": None,
@@ -173,7 +183,13 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 
 def test_the_matrix_has_every_operation_that_needs_a_key() -> None:
     operations = {
-        (method.lower(), path.partition("?")[0]) for method, path, *_ in OPERATIONS.values()
+        (method.lower(), path.partition("?")[0])
+        for name, (method, path, *_) in OPERATIONS.items()
+        if name not in OF_OPERATORS
+    } | {
+        ("get", paths.OPERATOR_VIEW),
+        ("get", paths.OPERATOR_JOB),
+        ("post", paths.OPERATOR_JOB_CANCEL),
     }
     described = {
         (method, path)
@@ -195,7 +211,7 @@ async def test_without_a_valid_key_every_operation_is_the_same_401(team: Team, c
 
 @pytest.mark.both_stores
 async def test_job_of_other_account_is_byte_for_byte_unknown(team: Team) -> None:
-    for name in [name for name, each in OPERATIONS.items() if each[3]]:
+    for name in [name for name, each in OPERATIONS.items() if each[3] and name not in OF_OPERATORS]:
         anothers = await team.ask(name, None, "Bearer wdk_bob")
         nobodys = UNKNOWN_FILE if name == "file" else UNKNOWN
         unknown = await team.ask(name, nobodys, "Bearer wdk_bob")
@@ -225,7 +241,10 @@ async def test_earlier_crawl_of_other_account_is_unknown(team: Team) -> None:
 async def test_owner_has_access(team: Team) -> None:
     for name, (*_, kind) in OPERATIONS.items():
         answer = await team.ask(name, None, "Bearer wdk_alice")
-        assert answer.status_code not in {401, 403}, name
+        assert (answer.status_code == 403) == (name in OF_OPERATORS), name
+        if name in OF_OPERATORS:
+            continue
+        assert answer.status_code != 401, name
         if kind and "export" not in name:
             assert answer.status_code in {200, 400, 409, 501}, name
 
@@ -234,6 +253,9 @@ def test_every_route_declares_its_scopes_or_is_open() -> None:
     for route in Application().routes:
         if isinstance(route, StrictRoute):
             assert route.scopes, route.path
+            if route.path.startswith(paths.OPERATOR_PAGE):  # no part of the document
+                assert route.scopes == ("admin",)
+                continue
             documented = DOCUMENT["paths"][route.path]
             for method in route.methods or ():
                 security = documented[method.lower()]["security"]
