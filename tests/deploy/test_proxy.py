@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,9 @@ import pytest
 from tests.deploy.replicas import ProxiedService, proxied_service, stop
 from tests.postgres import PostgresServer
 from tests.site.server import Site
+from webdata_nb.service.encryption import FixedKeys, SecretCipher, key_hash, new_key
+from webdata_nb.service.store.postgres.database import PostgresDatabase
+from webdata_nb.service.store.sql.store import Store
 
 pytestmark = pytest.mark.slow
 
@@ -79,6 +83,44 @@ def test_the_service_sees_the_address_of_the_client(http: httpx.Client) -> None:
     assert "content-encoding" not in http.get("/openapi.json").headers
     remote = http.get("/openapi.json", headers={"X-Forwarded-For": "192.0.2.7"})
     assert remote.headers["content-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/operator", "/operator/", "/operator/jobs", "/operator/events", "/operator?a=1"),
+        *("/v1/operator/jobs", "/v1/operator/jobs/1/cancel", "//operator", "/%6fperator"),
+        *("/v1/%2e%2e/operator", "/v1/x/../operator/usage", "/v1/./operator/usage"),
+    ],
+)
+def test_views_of_the_operator_are_closed_to_other_machines(
+    service: ProxiedService, path: str
+) -> None:
+    url = httpx.URL(service.url).copy_with(raw_path=path.encode())
+    for address, is_open in (("127.0.0.2", False), ("127.0.0.1", True)):
+        transport = httpx.HTTPTransport(local_address=address)
+        with httpx.Client(transport=transport, headers=service.headers, timeout=60) as client:
+            reply = client.post(url) if path.endswith("/cancel") else client.get(url)
+            assert client.get(f"{service.url}/v1/jobs").status_code == 200
+        by_service = reply.headers["content-type"].startswith(("application/json", "text/html; "))
+        assert by_service == is_open, reply.text
+        assert reply.status_code == 403 or (is_open and reply.status_code == 404)
+
+
+def test_changes_are_passed_on_at_once(service: ProxiedService) -> None:
+    async def add_key() -> None:
+        database = PostgresDatabase(service.store_url)
+        async with Store(database, SecretCipher(FixedKeys((new_key(),)))) as store:
+            await store.accounts.add_key(
+                *("key_op", "alice", "op", key_hash("wdk_op")), now=store.now(), scopes=("admin",)
+            )
+
+    asyncio.run(add_key())
+    headers = {"Authorization": "Bearer wdk_op"}
+    with httpx.stream("GET", f"{service.url}/operator/events", headers=headers) as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == ": still here"
+        assert "event: change" in lines  # it never ends by itself
 
 
 def test_a_stopped_replica_is_not_noticed(service: ProxiedService, http: httpx.Client) -> None:
