@@ -39,6 +39,7 @@ _SUMS: Final[Mapping[str, frozenset[str]]] = {
     "failures": frozenset({"jobs"}),
     "outcomes": frozenset({"urls"}),
     "usage": frozenset({"jobs", "failed", "rows", "bytes", "credits"}),
+    "accounts": frozenset({"reserved", "used", "active"}),
     "refusals": frozenset({"requests"}),
     "sites": frozenset({"crawls", "running", "pages", "failed", "ran"}),
     "providers": frozenset({"attempts", "failed"}),
@@ -197,7 +198,7 @@ def _state(text: str) -> Markup:
     return element("span", text, class_=f"state {text}" if text in _MARKED else "state")
 
 
-_MARKED: Final = frozenset({*STATES, "live", "silent", "delivered"})
+_MARKED: Final = frozenset({*STATES, "live", "silent", "delivered", "active", "suspended"})
 
 
 def _job_link(job_id: str) -> Markup:
@@ -218,8 +219,9 @@ def _value(column: Column, value: Any, as_of: float, view: str | None) -> Markup
             return _job_link(value)
         case "state":
             return _state(value)
-        case "account" if view is not None and "account" in VIEWS[view].filters:
-            link = view_path(view, account=value)
+        case "account" if view is not None:
+            target = view if "account" in VIEWS[view].filters else "usage"
+            link = view_path(target, account=value)
             return element("a", element("bdi", value), href=link, title=value)
         case name:
             return element("bdi", value, title=value if name in _NAMES else None)
