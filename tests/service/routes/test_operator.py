@@ -20,6 +20,7 @@ from tests.requirements import require_module
 from tests.service.conftest import Api, open_service
 from tests.service.job_stores import store_of
 from tests.service.routes.teams import member
+from tests.shell import CHECKOUT
 from tests.site.server import Site
 from webdata_nb.__main__ import build_parser
 from webdata_nb.contract import paths
@@ -331,6 +332,15 @@ async def test_requests_of_the_same_seconds_share_one_answer(
     for _ in range(2):  # an error is not kept
         await team.page("/operator/jobs", 422, account="nobody")
     assert asked.count("jobs") == 2
+
+
+def test_questions_of_the_guide_have_a_view_and_a_command() -> None:
+    guide = (CHECKOUT / "docs" / "guide" / "operations.md").read_text("utf-8")
+    questions = re.findall(r"^\| [^|]+\? \| `webdata ([^`]+)` \| ([^|]+) \|$", guide, re.MULTILINE)
+    assert len(questions) >= 12
+    assert {title for _, title in questions} <= {view.title for view in VIEWS.values()}
+    for command, _ in questions:
+        build_parser().parse_args(command.split())
 
 
 def test_groupings_of_the_form_are_those_of_the_view() -> None:
