@@ -154,8 +154,9 @@ async def test_a_team_service_knows_accounts_by_their_keys(tmp_path: Path) -> No
 
 
 @pytest.mark.both_stores
+@pytest.mark.parametrize(("end", "status"), [("key", 401), ("suspension", 403)])
 async def test_stream_ends_with_the_key_that_opened_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, status: int
 ) -> None:
     monkeypatch.setattr("webdata_nb.service.routes.results.KEEPALIVE_S", 0.1)
     headers = await member(tmp_path, "alice")
@@ -188,10 +189,13 @@ async def test_stream_ends_with_the_key_that_opened_it(
             async with asyncio.timeout(30):
                 await begun.wait()
                 async with store_of(tmp_path) as store:
-                    await store.accounts.end_key("key_alice", at=store.now())
+                    if end == "key":
+                        await store.accounts.end_key("key_alice", at=store.now())
+                    else:
+                        await store.accounts.suspend("alice", now=store.now())
                 await stream
             assert b"".join(sent).endswith(b": the key is not valid any more\n\n")
-            await api.get(paths.USAGE, 401, headers=headers)
+            await api.get(paths.USAGE, status, headers=headers)
 
 
 def basic(text: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ from webdata_nb.contract import outcomes, paths
 from webdata_nb.contract.events import STREAMED, StreamEvent
 from webdata_nb.contract.outcomes import JobKind
 from webdata_nb.contract.replies import CrawlPage, SearchExport
-from webdata_nb.service.errors import NothingToExport, StoreUnavailable
+from webdata_nb.service.errors import AccountSuspended, NothingToExport, StoreUnavailable
 from webdata_nb.service.exports import (
     ExportRows,
     StoredRows,
@@ -318,6 +318,8 @@ async def is_valid(look_up_caller: _LookUp) -> bool:
     """Whether the key of a stream is valid, as far as the store can say now."""
     try:
         return await look_up_caller() is not None
+    except AccountSuspended:
+        return False
     except StoreUnavailable:
         return True
 
