@@ -28,7 +28,16 @@ from tests.postgres import PostgresServer
 from tests.replica_process import ReplicaProcess, add_account_to, headers_of
 from tests.shell import CHECKOUT, TIMEOUT_S, Shell
 from tests.site.server import Site
-from webdata_nb.service.encryption import KEY_FILE, FixedKeys, KeyFile, SecretCipher, new_key
+from webdata_nb.contract.operator_views import VIEWS
+from webdata_nb.service.encryption import (
+    KEY_FILE,
+    FixedKeys,
+    KeyFile,
+    SecretCipher,
+    key_hash,
+    new_key,
+)
+from webdata_nb.service.ledger import PLANS
 from webdata_nb.service.store.backends import open_store
 from webdata_nb.service.store.sql.store import Store
 
@@ -40,12 +49,13 @@ GUIDE: Final = CHECKOUT / "docs" / "guide" / "operations.md"
 TERMINAL: Final = {"completed", "failed", "cancelled"}
 
 
-def questions() -> list[tuple[str, str]]:
-    """Return the questions of the guide with their commands."""
+def questions() -> list[tuple[str, str, str]]:
+    """Return the questions of the guide with their commands and the views of the page."""
     section = GUIDE.read_text("utf-8").partition("## Questions and answers")[2]
-    return re.findall(
-        r"^\| (.+?) \| `(webdata .+?)` \| ", section.partition("\n## ")[0], re.MULTILINE
-    )
+    row = re.compile(r"^\| (.+?) \| `(webdata .+?)` \| (.+?) \|$", re.MULTILINE)
+    names = {view.title: view.name for view in VIEWS.values()}
+    found = row.findall(section.partition("\n## ")[0])
+    return [(question, command, names[title]) for question, command, title in found]
 
 
 @dataclass
@@ -76,7 +86,7 @@ class Service:
     def store(self) -> Store:
         return open_store(self.folder, self.cipher, self.store_url)
 
-    def get(self, account: str, path: str) -> Any:
+    def get(self, account: str, path: str) -> httpx.Response:
         """Answer by the first process that lives."""
         for _ in range(60):
             for url in self.urls:
@@ -87,9 +97,13 @@ class Service:
                 except httpx.TransportError:
                     continue
                 if reply.status_code == 200:
-                    return reply.json()
+                    return reply
             time.sleep(1)
         raise AssertionError(f"no process answers {path}")
+
+    def page(self, view: str) -> str:
+        """Return a view of the operator's page."""
+        return self.get("operator", f"/operator/{view}").text
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -152,6 +166,11 @@ async def add_accounts(store: Store) -> None:
     async with store:
         for account in ACCOUNTS:
             await add_account_to(store, account)
+        now, key_hash_ = store.now(), key_hash("wdk_operator")
+        await store.accounts.add("operator", "operator", PLANS["trial"], now=now)
+        await store.accounts.add_key(
+            "key_operator", "operator", "pc", key_hash_, now=now, scopes=("admin",)
+        )
 
 
 def start_jobs(service: Service, site: Site) -> dict[str, str]:
@@ -176,7 +195,9 @@ def wait_for_ends(service: Service, owners: dict[str, str]) -> Counter[tuple[str
     ends: Counter[tuple[str, str]] = Counter()
     deadline = time.monotonic() + 180
     for job_id, account in owners.items():
-        while (state := service.get(account, f"/v1/crawl/{job_id}")["status"]) not in TERMINAL:
+        while (
+            state := service.get(account, f"/v1/crawl/{job_id}").json()["status"]
+        ) not in TERMINAL:
             assert time.monotonic() < deadline, (job_id, state)
             time.sleep(0.2)
         ends[account, state] += 1
@@ -206,7 +227,8 @@ def test_every_question_is_answered_while_jobs_run_and_a_process_is_killed(
     assert len(asked) == 12
     job_id = next(iter(owners))
     service.kill()
-    for question, command in asked:
+    for question, command, view in asked:
+        assert f"<h1>{VIEWS[view].title}" in service.page(view), question
         if "JOB_ID" in command:
             assert job_id in service.run(command.replace("JOB_ID", job_id))
         elif not re.search(r"rotate|suspend|check", command):
@@ -225,6 +247,9 @@ def test_every_question_is_answered_while_jobs_run_and_a_process_is_killed(
     used = service.rows("webdata accounts usage --by account,operation")
     credited = Counter({(row["account"], row["operation"]): int(row["credits"]) for row in used})
     assert +credited == +asyncio.run(ledger_sums(service))
+    for account in ACCOUNTS:
+        assert account in service.page(f"usage?account={account}&by=account")
+    assert all(job in service.page("jobs") for job in owners)
     assert sum(credited.values()) > 0
     if service.store_url is None:
         service.run("webdata store check")
