@@ -28,7 +28,7 @@ def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
 
 def _section(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
     nested = list(_commands(parser, name))
-    if nested:
+    if _needs_action(parser):
         yield from nested
         return
     yield f"## {name}"
@@ -37,10 +37,19 @@ def _section(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
     rows = [
         f"| {_invocation(action)} | {_meaning(parser, action)} |"
         for action in parser._actions  # noqa: SLF001
-        if action.dest != "help" and action.help is not argparse.SUPPRESS
+        if action.dest not in {"help", argparse.SUPPRESS} and action.help is not argparse.SUPPRESS
     ]
     if rows:
         yield "\n".join(["| argument | meaning |", "|---|---|", *rows])
+    yield from nested
+
+
+def _needs_action(parser: argparse.ArgumentParser) -> bool:
+    """Whether a command is only a group of others."""
+    return any(
+        isinstance(action, argparse._SubParsersAction) and action.required  # noqa: SLF001
+        for action in parser._actions  # noqa: SLF001
+    )
 
 
 def _invocation(action: argparse.Action) -> str:

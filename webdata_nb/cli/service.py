@@ -804,9 +804,13 @@ def add_job_actions(jobs: argparse.ArgumentParser) -> None:
     """Add the actions of an operator to `webdata jobs`."""
     group = jobs.add_subparsers(metavar="ACTION")
     text = "Show a job of any account of a team's service on this machine, and why it failed."
-    add_store_command(group, "show", _show_job, text).add_argument("job", metavar="JOB_ID")
+    add_store_command(group, "show", _show_job, text).add_argument(
+        "job", metavar="JOB_ID", help="the id of the job"
+    )
     text = "Cancel a job of any account of a team's service on this machine."
-    add_store_command(group, "cancel", _cancel_job, text).add_argument("job", metavar="JOB_ID")
+    add_store_command(group, "cancel", _cancel_job, text).add_argument(
+        "job", metavar="JOB_ID", help="the id of the job"
+    )
 
 
 def _show_job(place: StorePlace, args: argparse.Namespace) -> None:
