@@ -30,6 +30,7 @@ from tests.site.server import Site
 from webdata_nb.contract import paths
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
+from webdata_nb.contract.operator_views import VIEWS
 from webdata_nb.service.encryption import key_hash
 from webdata_nb.service.ledger import Terms
 from webdata_nb.service.settings import ServiceSettings
@@ -115,7 +116,7 @@ async def readable_replies(api: Api, jobs: list[str], delivery: str) -> dict[str
     replies = []
     for path, methods in DOCUMENT["paths"].items():
         for job_id in jobs if "{job_id}" in path else jobs[:1]:
-            names = {"job_id": job_id, "sha256": "0" * 64, "delivery_id": delivery}
+            names = {"job_id": job_id, "sha256": "0" * 64, "delivery_id": delivery, "view": "jobs"}
             if "get" in methods:
                 for form in ("json", "csv", "zip") if path.endswith("export") else ("",):
                     params = {"format": form} if form else {"query": "Fulmar"}
@@ -125,6 +126,9 @@ async def readable_replies(api: Api, jobs: list[str], delivery: str) -> dict[str
         ("POST", f"/v1/jobs/{job}/{what}", {}) for job in jobs for what in ("retry", "cancel")
     ]
     replies.append(("POST", f"/v1/webhooks/deliveries/{delivery}/replay", {}))
+    pages = ["", *(f"/{view}" for view in VIEWS), *(f"/jobs/{job}" for job in jobs)]
+    replies += [("GET", f"{paths.OPERATOR_PAGE}{page}", {}) for page in pages]
+    replies += [("GET", paths.fill(paths.OPERATOR_VIEW, view=view), {}) for view in VIEWS]
     found = {}
     for method, path, params in replies:
         answer = await api.http.request(method, path, params=params)

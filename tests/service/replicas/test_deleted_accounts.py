@@ -52,6 +52,7 @@ HIDDEN: Final = ("header", "cookie", "hook", "signature", "idempotency")
 # What changes while webhooks are sent.
 ATTEMPT: Final = (
     "attempts",
+    "last_used_at",
     "due_at",
     "ended_at",
     "error",
