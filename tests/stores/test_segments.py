@@ -344,6 +344,7 @@ async def test_another_place_is_noticed_at_the_start(
 ) -> None:
     await crawl(setup.store)
     await setup.mover.move()
+    caplog.clear()  # the job's end
     await check_place(setup.store.segments, setup.blobs)
     assert caplog.text == ""
     await check_place(setup.store.segments, BlobStore(LocalFolder(tmp_path / "wrong"), "a folder"))

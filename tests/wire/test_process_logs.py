@@ -337,9 +337,7 @@ def test_worker_has_metrics_and_a_health_check(fleet: Fleet) -> None:
     text = httpx.get(worker.metrics_url).text
     for line in ('webdata_replica_info{replica="w1"} 1.0', "webdata_running_jobs 0.0"):
         assert f"{line}\n" in text
-    assert (
-        'webdata_replicas{kind="worker"} 1.0\n' in text
-    )  # it is the only one, and reports the database
+    assert 'webdata_replicas{kind="worker"} 1.0\n' in text
     with psycopg.connect(fleet.url) as blocker:
         blocker.execute("LOCK TABLE replica IN ACCESS EXCLUSIVE MODE")
         reply = wait_until(
