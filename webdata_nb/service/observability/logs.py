@@ -379,11 +379,14 @@ def event(name: Event, /, level: int = logging.INFO, **fields: Any) -> None:
         Identifiers, counts, seconds and states; None is omitted. Text of pages, request bodies and
         providers must pass through `reason`.
     """
+    logger = logging.getLogger(EVENTS)
+    if not logger.isEnabledFor(level):
+        return
     fields.setdefault("replica", _PROCESS.replica)
     present = {key: _rounded(value) for key, value in fields.items() if value is not None}
     line = " ".join([name, *(f"{key}={_quoted(value)}" for key, value in present.items())])
     # As an argument, because the line may contain a percent sign.
-    logging.getLogger(EVENTS).log(level, "%s", line, extra={"fields": {"event": name, **present}})
+    logger.log(level, "%s", line, extra={"fields": {"event": name, **present}})
 
 
 def reason(text: str | None) -> str | None:

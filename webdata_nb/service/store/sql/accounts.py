@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Literal, Self, TypeVar
 
 import orjson
@@ -223,6 +224,7 @@ def _balance_of_row(row: SqlRow) -> Balance:
 
 UsageCounts = Mapping[tuple[str, str, str], int]
 """Amounts by fact, kind and label; see the table `usage`."""
+_NO_COUNTS: Final[UsageCounts] = MappingProxyType({})
 
 
 def add_usage(
@@ -349,14 +351,22 @@ class LockedCredits:
         """End a reservation and charge for what was used; one that has ended stays settled."""
         self.charge(self._transaction.rows("end_reservation", id=reservation_id), charges)
 
-    def charge(self, ended: Sequence[SqlRow], charges: Sequence[Charge]) -> None:
-        """Charge for what was used of a reservation that this transaction ends, if it does."""
+    def charge(
+        self,
+        ended: Sequence[SqlRow],
+        charges: Sequence[Charge],
+        counts: UsageCounts = _NO_COUNTS,
+    ) -> None:
+        """Charge for what was used of a reservation that this transaction ends, if it does.
+
+        `counts` is what else its key has used.
+        """
         for row in ended:
             reservation = Reservation(row["monthly"], row["topup"], row["period_start"])
             lines = ledger.settle(self.account.balance, reservation, charges)
             self.post(lines, row["id"])
             charged = _charge_counts(line.charge for line in lines if line.charge)
-            self.count(row["key_id"], charged)
+            self.count(row["key_id"], {**counts, **charged})
 
     def count(self, key_id: str | None, counts: UsageCounts) -> None:
         """Count what a key of the account has used."""
@@ -438,14 +448,15 @@ def settle_job(
     charges = ledger.final_charges(
         kind, JobStatus(job_row["state"]), row_counts, any_row=job_row["published"] > 0
     )
-    account = LockedCredits(transaction, account_row, now)
-    account.charge(ended, charges)
     counts = Counter({("jobs", kind, job_row["state"]): 1}) + count_rows(kind, charged_rows)
     for row in outcomes:
         counts["urls", kind, row["outcome"]] += row["n"]
     for attempt in orjson.loads(job_row["outcome"]).get("fallback_chain", []):
         counts["attempts", attempt["provider"], attempt["status"]] += 1
-    account.count(job_row["key_id"], counts)
+    account = LockedCredits(transaction, account_row, now)
+    account.charge(ended, charges, counts)
+    if not ended:
+        account.count(job_row["key_id"], counts)
     cost: int = job_row["settled_credits"] + sum(charge.credits for charge in charges)
     transaction.send("set_job_credits", id=job_row["id"], credits=cost)
     return cost

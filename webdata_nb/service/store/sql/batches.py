@@ -393,9 +393,8 @@ class CheckpointChange:
         row_counts = {row["charged"]: row["n"] for row in charged_rows}
         charges = ledger.final_charges("crawl", JobStatus.RUNNING, row_counts, any_row=True)
         account = LockedCredits(transaction, account_row, self.now)
-        account.charge(ended, charges)
+        account.charge(ended, charges, count_rows("crawl", charged_rows))
         key_id = ended[0]["key_id"] if ended else None
-        account.count(key_id, count_rows("crawl", charged_rows))
         reserved = account.reserve(
             job_id, self.checkpoint.max_charges, key_id=key_id, is_renewal=True
         )
