@@ -80,6 +80,12 @@ CALLER: Final[ContextVar[Caller | None]] = ContextVar("webdata_caller", default=
 JOB_ID: Final[ContextVar[str]] = ContextVar("webdata_job_id", default="")
 
 
+def caller_key_id() -> str | None:
+    """Return the id of the current request's key; None in a local service."""
+    caller = CALLER.get()
+    return None if caller is None else caller.key_id
+
+
 @dataclass(slots=True)
 class _ProcessLog:
     """What the lines of this process have in common.

@@ -25,7 +25,7 @@ from webdata_nb.contract import paths
 from webdata_nb.contract.choices import KEY_SCOPES
 from webdata_nb.contract.replies import UsageReply, UsedCredits, Weight
 from webdata_nb.service.ledger import CATALOG, Charge
-from webdata_nb.service.observability.logs import CALLER, event
+from webdata_nb.service.observability.logs import caller_key_id, event
 from webdata_nb.service.routes.routing import (
     CallerDep,
     StateDep,
@@ -144,8 +144,7 @@ async def charged(
     call_id = str(uuid.uuid4())
     now = store.now()
     expires_at = now + timeout_s + EXPIRY_MARGIN_S
-    caller = CALLER.get()
-    key_id = None if caller is None else caller.key_id
+    key_id = caller_key_id()
     await store.accounts.open_call(
         account_id, call_id, max_charges, key_id=key_id, until=expires_at, now=now
     )

@@ -40,7 +40,7 @@ from webdata_nb.page.errors import BadInput, PageError, ScrapeError
 from webdata_nb.page.extract.results import page_digest
 from webdata_nb.service import ledger
 from webdata_nb.service.errors import InvalidJobState, JobFailure, NoSuchJob, UnreadableSecrets
-from webdata_nb.service.observability.logs import CALLER, Caller
+from webdata_nb.service.observability.logs import Caller, caller_key_id
 from webdata_nb.service.routes.app_state import AppState
 from webdata_nb.service.routes.replies import expiry_of
 from webdata_nb.service.routes.routing import (
@@ -74,12 +74,6 @@ from webdata_nb.service.work.engines import crawl_request, search_request
 def account_of(request: Request) -> str:
     """Return the account of the request's key."""
     return str(request.state.account_id)
-
-
-def caller_key_id() -> str | None:
-    """Return the id of the request's key; None in a local service."""
-    caller = CALLER.get()
-    return None if caller is None else caller.key_id
 
 
 def check_url(policy: EgressPolicy, url: str, *loc: str | int) -> None:
