@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,7 +69,6 @@ class Service:
     cipher: SecretCipher
     store_url: str | None
     kill: Any
-    jobs: list[str] = field(default_factory=list)
 
     def run(self, command: str) -> str:
         """Run a command of the guide; return its output."""

@@ -8,9 +8,9 @@ import argparse
 import functools
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from webdata_nb.cli.commands import (
     Commands,
@@ -53,7 +53,9 @@ if TYPE_CHECKING:
     from webdata_nb.service.store.backends import CheckResult
     from webdata_nb.service.store.records import AccountUsage
     from webdata_nb.service.store.sql.accounts import AccountStore
-    from webdata_nb.service.store.sql.operator import Answer
+    from webdata_nb.service.store.sql.operator import Answer, OperatorStore
+
+T = TypeVar("T")
 
 # What argparse needs to know of an option, by the type of its value.
 _ARGUMENTS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -275,19 +277,8 @@ async def _list_accounts(accounts: AccountStore, args: argparse.Namespace) -> No
 
 
 def _usage_cells(usage: AccountUsage) -> tuple[object, ...]:
-    terms, balance = usage.account.terms, usage.account.balance
-    return (
-        usage.account.name,
-        terms.plan,
-        _NO_LIMIT if terms.monthly is None else terms.monthly,
-        _NO_LIMIT if terms.monthly is None else balance.monthly_left,
-        balance.topup_left,
-        usage.reserved,
-        sum(operation.credits for operation in usage.used),
-        usage.active,
-        _NO_LIMIT if terms.concurrency is None else terms.concurrency,
-        usage.account.state,
-    )
+    facts = usage.facts()
+    return tuple(_NO_LIMIT if facts[name] is None else facts[name] for name in _ACCOUNT_COLUMNS)
 
 
 async def _show_account(accounts: AccountStore, args: argparse.Namespace) -> None:
@@ -742,15 +733,16 @@ def _show_view(view: View, place: StorePlace, args: argparse.Namespace) -> None:
 
     given: dict[str, str | None] = {name: getattr(args, name) for name in view.filters}
     query = view.query(given, time.time())
-    answer = asyncio.run(_answer(view, place, query))
+    answer = asyncio.run(_ask(place, lambda operator: operator.answer(view.name, query)))
     _print_answer(answer, args.output_format)
 
 
-async def _answer(view: View, place: StorePlace, query: Any) -> Answer:
+async def _ask(place: StorePlace, question: Callable[[OperatorStore], Awaitable[T]]) -> T:
+    """Return what the operator's store of a place answers."""
     from webdata_nb.service.store.backends import open_operator
 
     async with open_operator(place.directory, place.url) as operator:
-        return await operator.answer(view.name, query)
+        return await question(operator)
 
 
 def _print_answer(answer: Answer, output_format: OutputFormat) -> None:
@@ -816,7 +808,7 @@ def add_job_actions(jobs: argparse.ArgumentParser) -> None:
 def _show_job(place: StorePlace, args: argparse.Namespace) -> None:
     import asyncio
 
-    job = asyncio.run(_read_job(place, args.job))
+    job = asyncio.run(_ask(place, lambda operator: operator.job(args.job)))
     kinds = {column.name: column.kind for column in VIEWS["jobs"].columns}
     kinds |= {"lease_left": "seconds", "rows_expired": "time"}
     lists = {"urls", "providers", "deliveries"}
@@ -832,13 +824,6 @@ def _show_job(place: StorePlace, args: argparse.Namespace) -> None:
         if rows := job[name]:
             cells = (["" if cell is None else cell for cell in row.values()] for row in rows)
             _print_columns(tuple(rows[0]), cells)
-
-
-async def _read_job(place: StorePlace, job_id: str) -> dict[str, Any]:
-    from webdata_nb.service.store.backends import open_operator
-
-    async with open_operator(place.directory, place.url) as operator:
-        return await operator.job(job_id)
 
 
 def _cancel_job(place: StorePlace, args: argparse.Namespace) -> None:

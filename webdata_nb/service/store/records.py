@@ -492,6 +492,22 @@ class AccountUsage:
     reserved: int
     used: tuple[OperationUsage, ...]
 
+    def facts(self) -> dict[str, Any]:
+        """Return what lists show of the account; a number is None without a limit."""
+        terms, balance = self.account.terms, self.account.balance
+        return {
+            "account": self.account.name,
+            "plan": terms.plan,
+            "state": self.account.state,
+            "monthly": terms.monthly,
+            "left": None if terms.monthly is None else balance.monthly_left,
+            "topup": balance.topup_left,
+            "reserved": self.reserved,
+            "used": sum(operation.credits for operation in self.used),
+            "active": self.active,
+            "limit": terms.concurrency,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:

@@ -69,7 +69,7 @@ def scopes_text(scopes: frozenset[KeyScope]) -> str:
     return ",".join(scope for scope in KEY_SCOPES if scope in scopes) or "none"
 
 
-def _scopes_of(text: str | None) -> frozenset[KeyScope]:
+def scopes_of(text: str | None) -> frozenset[KeyScope]:
     """Return the scopes of a stored key; names of another release open nothing."""
     if text is None:
         return DEFAULT_SCOPES
@@ -687,7 +687,7 @@ class AccountStore:
                 row["account_id"],
                 row["account"],
                 row["created_at"],
-                _scopes_of(row["scopes"]),
+                scopes_of(row["scopes"]),
                 row["ends_at"],
                 row["last_used_at"],
             )
@@ -757,7 +757,7 @@ class AccountStore:
             [row] = rows
             if row["suspended_at"] is not None:
                 raise AccountSuspended
-            scopes, key_id = _scopes_of(row["scopes"]), str(row["id"])
+            scopes, key_id = scopes_of(row["scopes"]), str(row["id"])
             caller = Caller(str(row["account_id"]), key_id, scopes, row["ends_at"])
             cache[key_hash] = caller
         if caller.ends_at is not None and caller.ends_at <= now:

@@ -18,8 +18,13 @@ import orjson
 from webdata_nb.contract.operator_views import GROUPS, VIEWS, Column, Query, View
 from webdata_nb.service.errors import NoSuchAccount, NoSuchJob
 from webdata_nb.service.observability.logs import reason
-from webdata_nb.service.store.records import LIVE_S, AccountUsage, StoreReport
-from webdata_nb.service.store.sql.accounts import read_usage, utc_day
+from webdata_nb.service.store.records import LIVE_S, StoreReport
+from webdata_nb.service.store.sql.accounts import (
+    read_usage,
+    scopes_of,
+    scopes_text,
+    utc_day,
+)
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 
 # How many jobs the views read that sum up jobs in Python.
@@ -138,11 +143,6 @@ def _answer(transaction: Transaction, view: View, query: Query, now: float) -> R
 
 def _picked(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: values[name] for name in names}
-
-
-def _number(value: Any) -> Any:
-    """Return a sum as a whole number: that of PostgreSQL is a decimal."""
-    return None if value is None else int(value)
 
 
 def _jobs(transaction: Transaction, values: Mapping[str, Any], query: Query) -> Rows:
@@ -383,7 +383,7 @@ def _sizes(transaction: Transaction, values: Mapping[str, Any], _query: Query) -
             "account": row["account"],
             "kind": row["kind"],
             "count": int(row["n"]),
-            "bytes": _number(row["bytes"]),
+            "bytes": None if row["bytes"] is None else int(row["bytes"]),
         }
         for row in transaction.rows("operator_sizes", **_picked(values, "account_id"))
     )
@@ -398,26 +398,10 @@ def _sizes(transaction: Transaction, values: Mapping[str, Any], _query: Query) -
 def _accounts(transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
     """List the accounts that are not deleted; an empty number is without limit."""
     return [
-        _account_row(read_usage(transaction, row["id"], values["now"]))
+        read_usage(transaction, row["id"], values["now"]).facts()
         for row in transaction.rows("accounts")
         if row["cleared_at"] is None
     ]
-
-
-def _account_row(usage: AccountUsage) -> dict[str, Any]:
-    account, balance = usage.account, usage.account.balance
-    return {
-        "account": account.name,
-        "plan": account.terms.plan,
-        "state": account.state,
-        "monthly": account.terms.monthly,
-        "left": None if account.terms.monthly is None else balance.monthly_left,
-        "topup": balance.topup_left,
-        "reserved": usage.reserved,
-        "used": sum(operation.credits for operation in usage.used),
-        "active": usage.active,
-        "limit": account.terms.concurrency,
-    }
 
 
 def _keys(transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
@@ -426,7 +410,7 @@ def _keys(transaction: Transaction, values: Mapping[str, Any], _query: Query) ->
             "key": row["id"],
             "name": row["name"],
             "account": row["account"],
-            "scopes": "all but admin" if row["scopes"] is None else row["scopes"],
+            "scopes": scopes_text(scopes_of(row["scopes"])),
             "created": row["created_at"],
             "ends": row["ends_at"],
             "last_used": row["last_used_at"],

@@ -3,8 +3,8 @@
 -- name: operator_jobs
 -- Newest first.
 SELECT job.id, account.name AS account, job.key_id, job.kind, job.state, job.subject, job.created_at,
-  job.started_at, job.finished_at, job.attempt, job.published, job.total, job.credits, job.reserved,
-  job.error, job.lease_until, replica.name AS replica
+  job.started_at, job.finished_at, job.attempt, job.published, job.credits, job.error,
+  replica.name AS replica
 FROM job
 JOIN account ON account.id = job.account_id
 LEFT JOIN replica ON replica.id = job.worker
@@ -18,14 +18,14 @@ ORDER BY job.created_at DESC, job.id DESC LIMIT :limit;
 SELECT job.id, job.account_id, account.name AS account, job.key_id, job.kind, job.state, job.subject,
   job.created_at, job.started_at, job.finished_at, job.attempt, job.attempts_since_progress,
   job.published, job.total, job.credits, job.reserved, job.error, job.lease_until, job.outcome,
-  job.expired_at, job.cleared_at, job.worker, replica.name AS replica
+  job.expired_at, replica.name AS replica
 FROM job
 JOIN account ON account.id = job.account_id
 LEFT JOIN replica ON replica.id = job.worker
 WHERE job.id = :id;
 
 -- name: operator_job_deliveries
-SELECT event, endpoint, state, attempts, status, error, due_at, ended_at FROM delivery
+SELECT event, endpoint, state, attempts, status, error FROM delivery
 WHERE job_id = :id ORDER BY created_at, id LIMIT :limit;
 
 -- name: operator_usage
