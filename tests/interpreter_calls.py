@@ -118,6 +118,7 @@ def _crawls(toolkit: _Toolkit, site: str, folder: Path) -> None:
     toolkit.images_df(pages)
     toolkit.headings_df(pages)
     toolkit.tables(pages)
+    toolkit.records_df(pages)
     toolkit.rights_df(pages)
     assert toolkit.why(pages, pages["url"][0]).is_row
     assert toolkit.retry_failed(pages).equals(pages)
@@ -185,6 +186,7 @@ async def _async_forms(toolkit: _Toolkit, site: str) -> None:
     pages = await toolkit.acrawl_df(site, max_pages=3, formats=["links"])
     assert len(pages) == 3
     await toolkit.alinks_df(pages)
+    await toolkit.arecords_df(pages)
     assert (await toolkit.awhy(pages, pages["url"][0])).is_row
     await toolkit.aretry_failed(pages)
     await toolkit.awatch_df(site, max_pages=3)

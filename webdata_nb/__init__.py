@@ -13,8 +13,8 @@ The names by task:
 crawl, read pages      `crawl_df`, `scrape_df`, `why`
 search                 `search_df`, `engines_df`, `serp_diff`
 ad creatives           `creatives_df`, `advertisers_df`, `gallery`
-fields of pages        `links_df`, `images_df`, `headings_df`, `tables`, `extract_df`,
-                       `rights_df`, `verify`
+fields of pages        `links_df`, `images_df`, `headings_df`, `tables`, `records_df`,
+                       `extract_df`, `rights_df`, `verify`
 web archives           `captures_df`, `to_warc`
 audit of a site        `audit_df`, `audit_report`, `plot_audit`
 jobs                   `crawl_job`, `search_job`, `job`, `jobs_df`, `export_df`,
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         ajob,
         ajobs_df,
         alinks_df,
+        arecords_df,
         aretry_failed,
         ascrape_df,
         asearch_df,
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
         plot_crawl,
         plot_ranks,
         record,
+        records_df,
         replay,
         retry_failed,
         rights_df,
@@ -131,6 +133,7 @@ __all__ = [
     "ajob",
     "ajobs_df",
     "alinks_df",
+    "arecords_df",
     "aretry_failed",
     "ascrape_df",
     "asearch_df",
@@ -168,6 +171,7 @@ __all__ = [
     "read_csv_export",
     "receive_webhooks",
     "record",
+    "records_df",
     "replay",
     "retry_failed",
     "rights_df",

@@ -26,7 +26,7 @@ TOPICS: Final = {
         "Read the pages of a site, or a list of pages.",
         (
             *("crawl_df", "scrape_df", "extract_df", "verify", "why", "Why"),
-            *("links_df", "images_df", "headings_df", "tables", "rights_df"),
+            *("links_df", "images_df", "headings_df", "tables", "records_df", "rights_df"),
         ),
     ),
     "audit": Topic(

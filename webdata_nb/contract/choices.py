@@ -16,6 +16,7 @@ Format = Literal[
     "images",
     "headings",
     "structured_data",
+    "records",
     "screenshot",
 ]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
@@ -68,6 +69,11 @@ FORMAT_VALUES: Final[Mapping[Format, FormatValue]] = {
         "json",
         "`json_ld`, `microdata`, `opengraph`, `rdfa` and `meta` of the page.",
         "dict, if asked for",
+    ),
+    "records": FormatValue(
+        "json",
+        "The repeated things of the page, for `records_df`: `groups`, and the parts of the `page`.",
+        "dict for `records_df`, if asked for",
     ),
     "screenshot": FormatValue("png", "A PNG of the page, in Base64.", "PNG bytes, if asked for"),
 }

@@ -431,6 +431,11 @@ def _read_span(cell: Element, name: str) -> int:
     return min(int(digits), _MAX_SPAN) if digits.isascii() and digits.isdecimal() else 1
 
 
+def column_span(cell: Element) -> int:
+    """Return the number of columns that a cell covers, at least 1."""
+    return _read_span(cell, "colspan") or 1
+
+
 def _is_title(row: TableRow, columns: int) -> bool:
     """Return whether a row has one cell, which covers all columns."""
     return len(row.cells) == 1 and _read_span(row.cells[0], "colspan") >= columns
@@ -454,9 +459,7 @@ def _place_cells(rows: list[TableRow]) -> list[_GridCell]:
                 column = max(column, blocker.column + blocker.width)
                 blocker = next(blockers, None)
             height = _read_span(cell, "rowspan") or len(rows)
-            grid_cells.append(
-                _GridCell(cell, number, column, height, _read_span(cell, "colspan") or 1)
-            )
+            grid_cells.append(_GridCell(cell, number, column, height, column_span(cell)))
             column += grid_cells[-1].width
         spanning += (cell for cell in grid_cells[-len(row.cells) :] if cell.height > 1)
     return grid_cells

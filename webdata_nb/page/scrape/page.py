@@ -70,6 +70,7 @@ from webdata_nb.page.content.tables import (
 )
 from webdata_nb.page.documents import DocumentType, detect_document_type, parse_document
 from webdata_nb.page.errors import ScrapeError
+from webdata_nb.page.extract.records import read_records
 from webdata_nb.page.extract.visible_values import LABELS, VISIBLE, read_labels, read_visible_values
 from webdata_nb.page.markdown import MarkdownWriter, write_with_footnotes
 from webdata_nb.page.scrape.scraped import Scraped
@@ -195,6 +196,12 @@ def html_tables(text: str, url: str) -> list[TableTexts]:
     page = parse_converted_page(source, text, None)
     content = find_content(page, page.document, ConversionOptions(), main=False)
     return [table_texts(table) for _, table in find_tables(content.element)]
+
+
+def html_records(text: str, url: str) -> dict[str, Any]:
+    """Return the records of a page's HTML text, as `read_records` does."""
+    source = FetchedResponse(url, url, HTTPStatus.OK, None, b"", (), datetime.now(UTC))
+    return read_records(parse_converted_page(source, text, None))
 
 
 def markdown_tables(text: str) -> list[TableTexts]:
@@ -388,6 +395,7 @@ PAGE_FORMATS: dict[str, Callable[[ParsedPage], Any]] = {
     "raw_html": raw_html,
     SOURCE: raw_html,
     "structured_data": structured_data,
+    "records": read_records,
     TABLES: read_tables,
     LABELS: read_labels,
     VISIBLE: read_visible_values,

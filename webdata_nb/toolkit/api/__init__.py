@@ -15,6 +15,7 @@ from webdata_nb.toolkit.api.crawl_questions import (
 from webdata_nb.toolkit.api.frame_functions import (
     acrawl_df,
     acreatives_df,
+    arecords_df,
     ascrape_df,
     asearch_df,
     awatch_df,
@@ -22,6 +23,7 @@ from webdata_nb.toolkit.api.frame_functions import (
     creatives_df,
     estimate,
     history_df,
+    records_df,
     scrape_df,
     search_df,
     watch_df,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +49,7 @@ from webdata_nb.toolkit.requests.inputs import (
 from webdata_nb.toolkit.requests.options import (
     DEFAULTS,
     CallArguments,
+    ConnectionOptions,
     CrawlDfOptions,
     CrawlOptions,
     CreativesDfOptions,
@@ -472,6 +474,102 @@ async def ascrape_df(urls: str | Sequence[str], **options: Unpack[ScrapeDfOption
 
 
 scrape_df = blocking(ascrape_df)
+
+
+@with_options(ConnectionOptions)
+async def arecords_df(
+    pages: pd.DataFrame | str | Sequence[str],
+    *,
+    by: Literal["record", "page"] = "record",
+    groups: bool = False,
+    group: int | None = None,
+    **options: Unpack[ConnectionOptions],
+) -> pd.DataFrame:
+    """Return the repeated things of pages as a table, without a schema: cards, rows, results.
+
+    `arecords_df` is the same for async code.
+
+    Parameters
+    ----------
+    pages
+        A frame of pages with the column `records`, from a call with `formats=["records"]`; a column
+        `raw_html` or `html` is read here. Or a URL, or a list of URLs, which are read as
+        `scrape_df` does.
+    by
+        `"record"` finds the records within the pages, and continues them over pages of one listing.
+        `"page"` makes one record of each page: what differs between pages of one template is a
+        column.
+    groups
+        Return a row for each group of records, in place of the records.
+    group
+        The group to return, as `groups=True` numbers them: the one with most distinct text is 1,
+        with `by="page"` the template of most pages.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ======= ======== =====================================================================
+        column  dtype    meaning
+        ======= ======== =====================================================================
+        url     str      the page
+        record  Int32    position among the records of the page, from 1
+        group   Int32    number of the group
+        ...              the parts of the records, in their order
+        _source object   dict of the column of each value and where it stands: the CSS selector
+                         of the record, the way to the element, and the attribute
+        ======= ======== =====================================================================
+
+        Columns are named by what the page declares, its header cells, labels, class names or
+        elements. Numbers are Int64 or Float64, with their unit in the name of the column; amounts
+        of money are Float64 with the column `<name>_currency` (ISO 4217, str); days are
+        datetime64[us], times datetime64[us, UTC] if the page says their offset; URLs and images
+        are absolute URLs (str); lists are lists of str; everything else is str. What is the same
+        in all records, such as labels and buttons, is left out. Values of more than 2,000
+        characters are cut.
+
+        With `groups`, `group`, `pages`, `records` (Int32), `columns` (list of their names),
+        `example` (the first value) and `path` (the elements around a record).
+
+    Raises
+    ------
+    InvalidArgument
+        The columns are missing, or there is no such group.
+    WebdataError
+        With a URL, as in `scrape_df`.
+
+    Notes
+    -----
+    Elements whose path of tags is the same are compared by the paths below them, and their parts
+    are aligned; without a model and deterministic. Rows of cards are taken for one list, and
+    records may be runs of siblings, such as a heading with what follows it. The method is that of
+    partial tree alignment (Zhai and Liu, 2005), on sets of paths; decision 18 has its figures.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> html = "<ul><li><b>Hat</b> <i>34 €</i></li><li><b>Cap</b> <i>12 €</i></li></ul>"
+    >>> pages = pd.DataFrame({"url": ["http://a.test/"], "html": [html]})
+    >>> records_df(pages)[["text", "price", "price_currency"]].values.tolist()
+    [['Hat', 34.0, 'EUR'], ['Cap', 12.0, 'EUR']]
+    """
+    check_flag("groups", groups)
+    if by not in ("record", "page"):
+        raise InvalidArgument(f'by must be "record" or "page"; it is {format_value(by)}')
+    if group is not None:
+        arguments.check_integer("group", group, minimum=1)
+    if groups and group is not None:
+        raise InvalidArgument("groups=True lists the groups: pass it without group")
+    # The parser is loaded only here.
+    from webdata_nb.toolkit.frames import records  # noqa: PLC0415
+
+    if not isinstance(pages, str) and hasattr(pages, "columns"):
+        df = cast("pd.DataFrame", pages)
+    else:  # records are those of the whole page, so its main content need not be found
+        df = await ascrape_df(pages, formats=["records"], only_main_content=False, **options)
+    return await asyncio.to_thread(records.records_of, df, by=by, groups=groups, group=group)
+
+
+records_df = blocking(arecords_df)
 
 
 async def scrape_pages(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from webdata_nb.errors import InvalidArgument, NoReceipt, checked_call
 from webdata_nb.toolkit import session as connections
@@ -12,11 +12,13 @@ from webdata_nb.toolkit.api.crawl_questions import alinks_df, averify, awhy, lin
 from webdata_nb.toolkit.api.frame_functions import (
     acrawl_df,
     acreatives_df,
+    arecords_df,
     ascrape_df,
     asearch_df,
     awatch_df,
     crawl_df,
     creatives_df,
+    records_df,
     scrape_df,
     search_df,
     watch_df,
@@ -139,6 +141,8 @@ class Session(Connection):
     aweights_df = _method(aweights_df)
     usage_df = _method(usage_df)
     ausage_df = _method(ausage_df)
+    records_df = _method(records_df)
+    arecords_df = _method(arecords_df)
     links_df = _method(links_df)
     alinks_df = _method(alinks_df)
     verify = _method(verify)
@@ -258,6 +262,16 @@ class FrameAccessor:
     def headings(self) -> pd.DataFrame:
         """Return every heading of the pages, one row each; see `headings_df`."""
         return derive.headings_df(self._df)
+
+    def records(
+        self,
+        *,
+        by: Literal["record", "page"] = "record",
+        groups: bool = False,
+        group: int | None = None,
+    ) -> pd.DataFrame:
+        """Return the repeated things of the pages, one row each; see `records_df`."""
+        return records_df(self._df, by=by, groups=groups, group=group)
 
     def rights(self) -> pd.DataFrame:
         """Return every declaration about the use of the pages, one row each; see `rights_df`."""

@@ -106,8 +106,8 @@ class ResultPageOptions(TypedDict, total=False):
 
     formats
         What to scrape from each page: any of `"markdown"`, `"html"`, `"raw_html"`,
-        `"links"`, `"images"`, `"headings"`, `"structured_data"`, `"screenshot"` (default
-        `["markdown"]`). With `[]`, a search visits no result page.
+        `"links"`, `"images"`, `"headings"`, `"structured_data"`, `"records"`, `"screenshot"`
+        (default `["markdown"]`). With `[]`, a search visits no result page.
     format_options
         `{"markdown": {"mode": ...}, "screenshot": {"capture", "full_page", "width", "height"}}`;
         sizes in CSS pixels.
