@@ -43,7 +43,7 @@ _TAGS: Final = {
     "author": ("span", "div", "p", "cite"),
 }
 _LABELLED: Final = frozenset(
-    [
+    (
         "brand",
         "sku",
         "state",
@@ -71,7 +71,7 @@ _LABELLED: Final = frozenset(
         "doi",
         "phone",
         "email",
-    ]
+    )
 )
 _LINKED: Final = frozenset({"author", "category", "company", "brand"})
 

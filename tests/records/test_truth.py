@@ -64,7 +64,7 @@ def test_true_values_are_on_their_page() -> None:
 
 def test_sites_are_the_same_in_every_run() -> None:
     pages = b"".join(page for seed in SEEDS[::40] for page in site(seed).pages.values())
-    digest = hashlib.sha256(pages).hexdigest()
+    digest = hashlib.sha256(pages).hexdigest()[:16]
     assert digest == "2e5025cc55d8b237", "changed data need new figures"
 
 
