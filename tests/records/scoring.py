@@ -382,7 +382,7 @@ def _joined(base: str, reference: str) -> str:
         return reference
 
 
-def _numbers(text: str) -> set[str]:
+def numbers_in(text: str) -> set[str]:
     """Return all numbers that someone could read from a text, in any country."""
     found = set()
     text = unicodedata.normalize("NFKC", text)
@@ -421,7 +421,7 @@ def invented(predicted: Sequence[Predicted], group: Group, pages: Mapping[str, b
             text = squeezed("".join(reader.texts))
             attributes = {squeezed(value) for value in reader.attributes}
             attributes |= {squeezed(unquote(value)) for value in reader.attributes}
-            numbers = _numbers("\n".join([*reader.texts, *reader.attributes]))
+            numbers = numbers_in("\n".join([*reader.texts, *reader.attributes]))
             sources[each.url] = (text, attributes, numbers)
         text, attributes, numbers = sources[each.url]
         for value in each.values.values():

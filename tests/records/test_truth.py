@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from html.parser import HTMLParser
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 
 from tests.records.scoring import Predicted, score, squeezed
 from tests.records.sites import LAYOUTS, SEEDS, Site, site
 from tests.records.values import Value
+from tests.records.wcxb import LabelledPage, html_of, labelled_pages, score_page
+from tests.requirements import require
 
 SOME = SEEDS[::7]
 
@@ -22,7 +24,7 @@ class Page(HTMLParser):
         self.url = url
         self.text = ""
         self.attributes: set[str] = set()
-        self.feed(html.decode())
+        self.feed(html.decode("utf-8", "replace"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         del tag
@@ -155,3 +157,42 @@ def test_wrong_reading_of_a_number_is_wrong() -> None:
     result = score(truth, generated.main, generated.pages)
     assert result.values.precision < 1
     assert result.values.recall < 1
+
+
+def as_given(page: LabelledPage) -> list[Predicted]:
+    """Return the labels as a program would give them."""
+    return [
+        Predicted(page.url, {name: label.text for name, label in each.items()})
+        for each in page.records
+    ]
+
+
+def test_labels_of_real_pages_are_sixty_sites_in_two_halves() -> None:
+    pages = labelled_pages()
+    hosts = {".".join((urlsplit(page.url).hostname or "").split(".")[-2:]) for page in pages}
+    assert len(pages) == len(hosts) == 60
+    assert [len(labelled_pages(split)) for split in ("dev", "held_out")] == [30, 30]
+    for page in pages:
+        assert len(page.records) >= 5
+        assert all(len(label.text) <= 80 for each in page.records for label in each.values())
+
+
+def test_labels_score_one_and_merged_records_score_nothing() -> None:
+    for page in labelled_pages():
+        given = as_given(page)
+        assert score_page(given, page).records.f1 == 1, page.key
+        half = score_page(given[::2], page)
+        assert half.records.precision == 1
+        assert half.records.recall == pytest.approx(len(given[::2]) / len(given))
+        row = {str(n): list(each.values.values()) for n, each in enumerate(given)}
+        assert score_page([Predicted(page.url, row)], page).records.f1 == 0, page.key
+
+
+def test_labels_are_on_the_pages_of_the_corpora() -> None:
+    pages = labelled_pages()
+    html = html_of(require("corpora"), pages)
+    for page in pages:
+        text = squeezed(Page(page.url, html[page.key]).text)
+        for each in page.records:
+            shown = [label for name, label in each.items() if name != "link"]
+            assert all(squeezed(label.text) in text for label in shown), (page.key, each)
