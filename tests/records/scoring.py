@@ -164,6 +164,15 @@ def true_keys(value: Value) -> set[str]:
     return found
 
 
+def _all_keys(value: object) -> set[str]:
+    """Return the keys of a value: of its single values, and of their texts together."""
+    single = list(scalars(value))
+    found = {key for each in single for key in keys(each)}
+    if len(single) > 1:
+        found.add("".join(squeezed(str(each)) for each in single))
+    return found
+
+
 @dataclass(slots=True)
 class _Truth:
     """A true record, prepared for comparison: which fields a key is right for."""
@@ -176,18 +185,8 @@ class _Truth:
 
     def fields_of(self, value: object) -> set[str]:
         """Return the required fields that a predicted value (all of it) is right for."""
-        single = list(scalars(value))
-        found = {
-            name
-            for each in single
-            for key in keys(each)
-            for name, accepted in self.required.items()
-            if key in accepted
-        }
-        if len(single) > 1:
-            joined = "".join(squeezed(str(each)) for each in single)
-            found |= {name for name, accepted in self.required.items() if joined in accepted}
-        return found
+        given = _all_keys(value)
+        return {name for name, accepted in self.required.items() if given & accepted}
 
 
 def _prepare(record: Record, constant: frozenset[str]) -> _Truth:
@@ -270,8 +269,19 @@ def score(predicted: Sequence[Predicted], group: Group, pages: Mapping[str, byte
     at_url: dict[str, list[int]] = defaultdict(list)
     for index, record in enumerate(group.records):
         at_url[record.url].append(index)
+    owners: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for index, truth in enumerate(truths):
+        for key in {key for accepted in truth.required.values() for key in accepted}:
+            owners[group.records[index].url, key].append(index)
     for index, each in enumerate(predicted):
+        shared: Counter[int] = Counter()
+        for value in each.values.values():
+            for key in _all_keys(value):
+                shared.update(owners.get((each.url, key), ()))
         for other in at_url.get(each.url, []):
+            # A comparison costs time; what has too little in common cannot match.
+            if 2 * (shared[other] + len(truths[other].parts)) < len(truths[other].required):
+                continue
             match = _compare(each, truths[other])
             enough = 2 * len(match.found) >= len(truths[other].required) > 0
             if enough and match.found and 2 * match.foreign <= match.given:

@@ -9,6 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 
+from tests.records.documentation import INDEXES, Index
 from tests.records.scoring import Predicted, score, squeezed
 from tests.records.sites import LAYOUTS, SEEDS, Site, site
 from tests.records.values import Value
@@ -196,3 +197,19 @@ def test_labels_are_on_the_pages_of_the_corpora() -> None:
         for each in page.records:
             shown = [label for name, label in each.items() if name != "link"]
             assert all(squeezed(label.text) in text for label in shown), (page.key, each)
+
+
+@pytest.mark.parametrize("index", INDEXES, ids=lambda index: f"{index.component}-{index.path}")
+def test_records_of_documentation_indexes_are_on_their_page(index: Index) -> None:
+    body, true = index.load(require(index.component))
+    page = Page(index.url, body)
+    text = squeezed(page.text)
+    assert len(true.records) >= 3
+    for each in true.records:
+        shown = [value for value in each.values.values() if value.kind == "text"]
+        assert all(squeezed(value.text) in text for value in shown)
+        assert "link" not in each.values or each.values["link"].text in page.attributes
+    values = [{name: v.text for name, v in each.values.items()} for each in true.records]
+    result = score([Predicted(index.url, each) for each in values], true, {index.url: body})
+    assert result.records.f1 == 1
+    assert result.values.f1 == 1
