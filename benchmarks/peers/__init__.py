@@ -1,1 +1,1 @@
-"""Programs of the peers, each run by an interpreter that has that peer installed."""
+"""Programs of the peers, most run by an interpreter that has that peer installed."""

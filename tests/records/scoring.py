@@ -97,9 +97,13 @@ class Score:
         )
 
 
+_SPACES: Final = re.compile(r"[\s\u200b-\u200f\ufeff]+")
+
+
 def squeezed(text: str) -> str:
-    """Return a text without white space and invisible marks, for comparison."""
-    return re.sub(r"[\s\u200b-\u200f\ufeff]+", "", text)
+    """Return a text without white space and invisible marks, normalised, for comparison."""
+    text = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return _SPACES.sub("", text)
 
 
 def scalars(value: object) -> Iterator[object]:
