@@ -48,6 +48,11 @@ def _postgresql_docs() -> Path | None:
     return next((root.resolve() for root in roots if (root / "index.html").is_file()), None)
 
 
+def _sqlite_docs() -> Path | None:
+    root = _DOCS / "sqlite3"
+    return root.resolve() if (root / "index.html").is_file() else None
+
+
 def _corpora() -> Path | None:
     named = os.environ.get("WEBDATA_CORPORA")
     root = Path(named) if named else _CHECKOUT.parent / "shared" / "corpora"
@@ -79,6 +84,7 @@ _FINDERS: Final[dict[str, Callable[[], Path | None]]] = {
     "prometheus": lambda: _program("prometheus"),
     "promtool": lambda: _program("promtool"),
     "python-docs": _python_docs,
+    "sqlite-docs": _sqlite_docs,
     "systemd-analyze": lambda: _program("systemd-analyze"),
     "tesseract": lambda: _program("tesseract"),
     "wget": lambda: _program("wget"),
@@ -95,7 +101,8 @@ def require(component: str) -> Path:
 
     Components: chromium, ip (of iproute2), nginx, pgbouncer, prometheus, promtool, systemd-analyze,
     tesseract and wget (the programs), corpora, postgresql (the folder of the server's programs),
-    python-docs, django-docs, postgresql-docs and apache-docs (the folders of their HTML).
+    python-docs, django-docs, postgresql-docs, apache-docs and sqlite-docs (the folders of their
+    HTML).
     """
     return find(component) or missing(component)
 

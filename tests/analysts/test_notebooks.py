@@ -1,0 +1,319 @@
+"""Tasks of analysts as notebooks, which papermill runs on sites that nothing here was made with.
+
+A notebook leaves files. They are opened without the package, and compared with what an independent
+program read from the same site.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import openpyxl
+import pyarrow.parquet as pq
+import pytest
+
+from tests.local_service import stop
+from tests.requirements import require, require_module
+from tests.site.nginx import NginxSite
+from tests.site.plain_audit import PlainSite
+from tests.site.static import StaticSite
+from webdata_nb import settings
+from webdata_nb.settings import Options
+
+CHECKOUT: Final = Path(__file__).resolve().parents[2]
+FOLDER: Final = Path(__file__).parent / "notebooks"
+NOTEBOOKS: Final = sorted(FOLDER.glob("*.ipynb"))
+_LINES: Final = 12
+_TIMEOUT_S: Final = 300
+
+
+def cells(notebook: Path) -> list[dict[str, Any]]:
+    read: list[dict[str, Any]] = json.loads(notebook.read_text("utf-8"))["cells"]
+    return [cell for cell in read if cell["cell_type"] == "code"]
+
+
+@dataclass(frozen=True, slots=True)
+class Analyst:
+    """A person with a folder, who runs notebooks."""
+
+    folder: Path
+    home: Path
+
+    def run(self, name: str, **parameters: str) -> list[dict[str, Any]]:
+        """Run a notebook with papermill; return the cells that it ran."""
+        made = self.folder / f"{name}.ran.ipynb"
+        given = [text for item in parameters.items() for text in ("-p", *item)]
+        command = (sys.executable, "-m", "papermill", "--no-progress-bar", *given)
+        done = subprocess.run(
+            [*command, str(FOLDER / f"{name}.ipynb"), str(made)],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        ran = cells(made)
+        outputs = [output for cell in ran for output in cell["outputs"]]
+        assert [each for each in outputs if each.get("name") == "stderr"] == []
+        return ran
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of the processes."""
+        own = {"PYTHONPATH": str(CHECKOUT), "WEBDATA_HOME": str(self.home)}
+        own["WEBDATA_CACHE"] = str(self.folder / "cache")
+        return os.environ | own | {"WEBDATA_CREATIVES_SOURCE": "sample"}
+
+    def sheet(self, name: str) -> list[dict[str, Any]]:
+        """Return the rows of an Excel file, which opens without the package."""
+        header, *rows = openpyxl.load_workbook(self.folder / name).active.values
+        return [dict(zip(header, row, strict=True)) for row in rows]
+
+    def parquet(self, name: str) -> list[dict[str, Any]]:
+        """Return the rows of a Parquet file, read by pyarrow alone."""
+        rows: list[dict[str, Any]] = pq.read_table(self.folder / name).to_pylist()
+        return rows
+
+    def csv(self, name: str) -> list[dict[str, str]]:
+        """Return the rows of a CSV file."""
+        with (self.folder / name).open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Give the analysts a local service, which is stopped after the last one."""
+    folder = tmp_path_factory.mktemp("home")
+    yield folder
+    stop(settings.current(Options(home=folder)))
+
+
+@pytest.fixture
+def analyst(home: Path, tmp_path: Path) -> Analyst:
+    require_module("papermill")
+    return Analyst(tmp_path, home)
+
+
+@pytest.fixture(scope="module")
+def sqlite_docs() -> Iterator[StaticSite]:
+    """Serve the documentation of SQLite, written by hand and by Tcl."""
+    with StaticSite(require("sqlite-docs")) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def truth(sqlite_docs: StaticSite) -> PlainSite:
+    return read(sqlite_docs.url)
+
+
+def read(start: str) -> PlainSite:
+    """Read a site with an independent program."""
+    site = PlainSite(start, max_pages=10_000)
+    site.read()
+    return site
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_task_takes_twelve_lines(notebook: Path) -> None:
+    code = "".join("".join(cell["source"]) + "\n" for cell in cells(notebook))
+    ast.parse(code)
+    lines = [line for line in code.splitlines() if line.strip()]
+    assert len(lines) <= _LINES
+    assert all(cell["outputs"] == [] for cell in cells(notebook))
+
+
+@pytest.mark.slow
+def test_broken_links_in_excel(analyst: Analyst, sqlite_docs: StaticSite, truth: PlainSite) -> None:
+    analyst.run("broken_links", site=sqlite_docs.url)
+    rows = analyst.sheet("broken-links.xlsx")
+    expected = truth.broken_links()
+    assert len(expected) > 400
+    assert {(row["url"], row["link"]) for row in rows} == expected
+    assert len(rows) == len(expected)
+    assert {row["status_code"] for row in rows} == {404}
+
+
+@pytest.mark.slow
+def test_two_crawls_a_week_apart(analyst: Analyst, tmp_path: Path) -> None:
+    root = tmp_path / "docs"
+    shutil.copytree(require("sqlite-docs"), root, symlinks=False)
+    with StaticSite(root) as site:
+        analyst.run("two_crawls", site=site.url)
+        assert not (tmp_path / "changes.csv").exists()
+        before = read(site.url).pages
+        for name in ("about.html", "books.html", "c3ref/open.html"):
+            page = root / name
+            with page.open("a") as file:
+                file.write("<p>Read this notice first: the interface has changed.</p>\n")
+        (root / "autoinc.html").unlink()
+        analyst.run("two_crawls", site=site.url)
+        after = read(site.url).pages
+    rows = {(row["url"], row["change"]) for row in analyst.csv("changes.csv")}
+    changed = {url for url in before.keys() & after.keys() if before[url].words != after[url].words}
+    assert len(changed) == 3
+    assert {url for url, change in rows if change == "changed"} - {
+        site.url + "autoinc.html"
+    } == changed
+    assert site.url + "autoinc.html" in {url for url, _ in rows}
+    assert len(rows) == 4
+
+
+@pytest.mark.slow
+def test_all_ads_of_an_advertiser_with_their_texts(analyst: Analyst) -> None:
+    require("tesseract")
+    samples = CHECKOUT / "webdata_nb" / "service" / "creatives" / "samples" / "samples.json"
+    data = json.loads(samples.read_text("utf-8"))
+    written = {
+        row["creative_id"]: row
+        for row in data["creatives"]
+        if row["advertiser_id"] == "AR00000000000000000042"
+    }
+    analyst.run("advertiser", advertiser="Fulmar Instruments")
+    rows = {row["creative_id"]: row for row in analyst.parquet("ads.parquet")}
+    assert rows.keys() == written.keys()
+    for name, row in rows.items():
+        assert row["landing_domain"] == written[name]["landing_domain"]
+        assert row["days_shown"] == written[name]["days_shown"]
+    # The headlines are drawn in the pictures; the source gives the pictures only.
+    exact = sum(rows[name]["headline"] == row["headline"] for name, row in written.items())
+    assert exact >= 0.8 * len(written)
+
+
+@pytest.mark.slow
+def test_five_hundred_urls_with_failures_and_a_killed_kernel(
+    analyst: Analyst, sqlite_docs: StaticSite, truth: PlainSite, tmp_path: Path
+) -> None:
+    statuses = {
+        url.removeprefix(sqlite_docs.url): reply.status
+        for url, reply in truth.replies.items()
+        if not reply.hops and (url in truth.pages or reply.status == 404)
+    }
+    pages = sorted(name for name, status in statuses.items() if status == 200)
+    broken = sorted(name for name, status in statuses.items() if status == 404)
+    names = sorted([*pages[:440], *broken[:60]])
+    (tmp_path / "urls.txt").write_text("\n".join(names))
+    log = tmp_path / "requests.log"
+    with NginxSite(require("sqlite-docs"), log=log) as site:
+        os.truncate(log, 0)  # nginx was asked whether it is there
+        killed = subprocess.run(
+            [sys.executable, "-c", KILLED, str(FOLDER / "many_urls.ipynb"), site.url],
+            cwd=tmp_path,
+            env=analyst.environment,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        assert killed.stdout.split()[-1:] == ["killed"], killed.stderr
+        assert not (tmp_path / "pages.parquet").exists()
+        analyst.run("many_urls", site=site.url)
+        rows = analyst.parquet("pages.parquet")
+        found = {row["url"].removeprefix(site.url): row["status_code"] for row in rows}
+    assert list(found) == names
+    assert found == {name: statuses[name] for name in names}
+    assert sum(not row["success"] for row in rows) == 60
+    # The job went on without the kernel: nothing was requested twice.
+    paths = [line.split(" ", 2)[2] for line in log.read_text().splitlines()]
+    asked = Counter(path.removeprefix("/") for path in paths if path != "/robots.txt")
+    assert {name: asked[name] for name in names} == dict.fromkeys(names, 1)
+
+
+# Runs the first cells in a kernel, and kills it while its call runs.
+KILLED: Final = """
+import json, sys, time
+import webdata_nb
+from jupyter_client.manager import KernelManager
+
+notebook, site = sys.argv[1:]
+cells = [cell for cell in json.load(open(notebook))["cells"] if cell["cell_type"] == "code"]
+manager = KernelManager(kernel_name="python3")
+manager.start_kernel()
+client = manager.client()
+client.start_channels()
+client.wait_for_ready(timeout=120)
+client.execute_interactive(f"site = {site!r}", timeout=60)
+client.execute("".join(cells[1]["source"]))
+deadline = time.monotonic() + 120
+while time.monotonic() < deadline:
+    jobs = webdata_nb.jobs_df()
+    if len(jobs) and jobs["completed"].fillna(0).max() > 20:
+        break
+    time.sleep(0.1)
+manager.shutdown_kernel(now=True)
+client.stop_channels()
+print("killed")
+"""
+
+
+@pytest.mark.slow
+def test_changes_of_a_policy_page(analyst: Analyst, tmp_path: Path) -> None:
+    root = tmp_path / "site"
+    root.mkdir()
+    policy = (require("sqlite-docs") / "copyright.html").read_text("utf-8")
+    page = root / "copyright.html"
+    page.write_text(policy)
+    with StaticSite(root) as site:
+        analyst.run("policy", page=site.url + "copyright.html")
+        assert analyst.sheet("changes.xlsx") == []
+        old, new = "public domain", "public  domain of everyone"
+        assert old in policy
+        page.write_text(policy.replace(old, new, 1))
+        analyst.run("policy", page=site.url + "copyright.html")
+    [row] = analyst.sheet("changes.xlsx")
+    assert row["url"] == site.url + "copyright.html"
+    assert row["field"] == "markdown"
+    assert "of everyone" in row["new"]
+    assert "of everyone" not in row["old"]
+
+
+WITHOUT_PACKAGE: Final = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "webdata_nb":
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Refuse())
+import json
+import pandas as pd
+
+frames = [pd.read_parquet("pages.parquet"), pd.read_excel("pages.xlsx"), pd.read_csv("pages.csv")]
+print(json.dumps([[list(frame["url"]), list(frame["status_code"])] for frame in frames]))
+"""
+
+
+@pytest.mark.slow
+def test_results_opened_without_the_package(
+    analyst: Analyst, sqlite_docs: StaticSite, truth: PlainSite
+) -> None:
+    analyst.run("open_elsewhere", site=sqlite_docs.url)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", WITHOUT_PACKAGE],
+        cwd=analyst.folder,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    parquet, excel, comma = json.loads(done.stdout)
+    assert parquet == excel == comma
+    assert len(parquet[0]) == 50
+    assert set(parquet[0]) <= truth.replies.keys()
+    titles = {row["url"]: row["title"] for row in analyst.sheet("pages.xlsx")}
+    read_titles = {url: page.titles[0] for url, page in truth.pages.items() if url in titles}
+    assert {url: title for url, title in titles.items() if url in read_titles} == read_titles
