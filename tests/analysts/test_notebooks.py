@@ -7,123 +7,25 @@ program read from the same site.
 from __future__ import annotations
 
 import ast
-import csv
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import openpyxl
-import pyarrow.parquet as pq
 import pytest
 
-from tests.local_service import stop
-from tests.requirements import require, require_module
+from tests.analysts.analyst import CHECKOUT, FOLDER, TIMEOUT_S, Analyst, cells, read
+from tests.requirements import require
 from tests.site.nginx import NginxSite
 from tests.site.plain_audit import PlainSite
 from tests.site.static import StaticSite
-from webdata_nb import settings
-from webdata_nb.settings import Options
 
-CHECKOUT: Final = Path(__file__).resolve().parents[2]
-FOLDER: Final = Path(__file__).parent / "notebooks"
 NOTEBOOKS: Final = sorted(FOLDER.glob("*.ipynb"))
 _LINES: Final = 12
-_TIMEOUT_S: Final = 300
-
-
-def cells(notebook: Path) -> list[dict[str, Any]]:
-    read: list[dict[str, Any]] = json.loads(notebook.read_text("utf-8"))["cells"]
-    return [cell for cell in read if cell["cell_type"] == "code"]
-
-
-@dataclass(frozen=True, slots=True)
-class Analyst:
-    """A person with a folder, who runs notebooks."""
-
-    folder: Path
-    home: Path
-
-    def run(self, name: str, **parameters: str) -> list[dict[str, Any]]:
-        """Run a notebook with papermill; return the cells that it ran."""
-        made = self.folder / f"{name}.ran.ipynb"
-        given = [text for item in parameters.items() for text in ("-p", *item)]
-        command = (sys.executable, "-m", "papermill", "--no-progress-bar", *given)
-        done = subprocess.run(
-            [*command, str(FOLDER / f"{name}.ipynb"), str(made)],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        ran = cells(made)
-        outputs = [output for cell in ran for output in cell["outputs"]]
-        assert [each for each in outputs if each.get("name") == "stderr"] == []
-        return ran
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The variables of the processes."""
-        own = {"PYTHONPATH": str(CHECKOUT), "WEBDATA_HOME": str(self.home)}
-        own["WEBDATA_CACHE"] = str(self.folder / "cache")
-        return os.environ | own | {"WEBDATA_CREATIVES_SOURCE": "sample"}
-
-    def sheet(self, name: str) -> list[dict[str, Any]]:
-        """Return the rows of an Excel file, which opens without the package."""
-        header, *rows = openpyxl.load_workbook(self.folder / name).active.values
-        return [dict(zip(header, row, strict=True)) for row in rows]
-
-    def parquet(self, name: str) -> list[dict[str, Any]]:
-        """Return the rows of a Parquet file, read by pyarrow alone."""
-        rows: list[dict[str, Any]] = pq.read_table(self.folder / name).to_pylist()
-        return rows
-
-    def csv(self, name: str) -> list[dict[str, str]]:
-        """Return the rows of a CSV file."""
-        with (self.folder / name).open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Give the analysts a local service, which is stopped after the last one."""
-    folder = tmp_path_factory.mktemp("home")
-    yield folder
-    stop(settings.current(Options(home=folder)))
-
-
-@pytest.fixture
-def analyst(home: Path, tmp_path: Path) -> Analyst:
-    require_module("papermill")
-    return Analyst(tmp_path, home)
-
-
-@pytest.fixture(scope="module")
-def sqlite_docs() -> Iterator[StaticSite]:
-    """Serve the documentation of SQLite, written by hand and by Tcl."""
-    with StaticSite(require("sqlite-docs")) as site:
-        yield site
-
-
-@pytest.fixture(scope="module")
-def truth(sqlite_docs: StaticSite) -> PlainSite:
-    return read(sqlite_docs.url)
-
-
-def read(start: str) -> PlainSite:
-    """Read a site with an independent program."""
-    site = PlainSite(start, max_pages=10_000)
-    site.read()
-    return site
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
@@ -214,7 +116,7 @@ def test_five_hundred_urls_with_failures_and_a_killed_kernel(
             env=analyst.environment,
             capture_output=True,
             text=True,
-            timeout=_TIMEOUT_S,
+            timeout=TIMEOUT_S,
             check=False,
         )
         assert killed.stdout.split()[-1:] == ["killed"], killed.stderr
@@ -306,7 +208,7 @@ def test_results_opened_without_the_package(
         cwd=analyst.folder,
         capture_output=True,
         text=True,
-        timeout=_TIMEOUT_S,
+        timeout=TIMEOUT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
