@@ -23,7 +23,8 @@ SEEDS: Final = range(400)
 class Site:
     """The pages of a site by URL, and its groups of records; the first one is the main one.
 
-    `by` is "page" where each page is one record.
+    `by` is "page" where each page is one record. `labels` are the names that the pages themselves
+    give to fields: header cells, terms of definition lists, first columns.
     """
 
     seed: int
@@ -32,6 +33,7 @@ class Site:
     pages: dict[str, bytes]
     groups: list[Group]
     by: str = "group"
+    labels: dict[str, str] = field(default_factory=dict)
 
     @property
     def main(self) -> Group:
@@ -47,6 +49,7 @@ class _Draft:
     pages: dict[str, bytes] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
     related: list[Record] = field(default_factory=list)
+    labels: dict[str, str] = field(default_factory=dict)
 
     def record(self, url: str) -> Record:
         """Add a record of a page."""
@@ -175,7 +178,9 @@ def _table_rows(draft: _Draft, url: str, count: int) -> tuple[list[str], list[st
     return names, rows
 
 
-def _head(look: Markup, names: list[str]) -> str:
+def _head(draft: _Draft, names: list[str]) -> str:
+    look = draft.look
+    draft.labels = {name: look.label(name) for name in names}
     cells = "".join(tag("th", "", look.label(name)) for name in names)
     row = tag("tr", "", cells)
     return row if look.chance("no-thead", 0.4) else tag("thead", "", row)
@@ -192,7 +197,7 @@ def table_header(draft: _Draft) -> None:
     """A table with a row of header cells."""
     look, url = draft.look, _url(draft.look)
     names, rows = _table_rows(draft, url, look.rng.randint(10, 30))
-    _one_page(draft, _table(look, _head(look, names), rows), url)
+    _one_page(draft, _table(look, _head(draft, names), rows), url)
 
 
 def table_no_header(draft: _Draft) -> None:
@@ -209,6 +214,7 @@ def table_spans(draft: _Draft) -> None:
     wide = f' colspan="{len(names)}"'
     every = look.rng.choice((5, 6, 7))
     parts = []
+    draft.labels = {name: look.label(name) for name in names}
     if look.chance("table-title", 0.5):
         parts.append(tag("tr", "", tag("th", wide, escape(_title(look)))))
     parts.append(tag("tr", "", *(tag("th", "", look.label(name)) for name in names)))
@@ -241,6 +247,7 @@ def definition_lists(draft: _Draft) -> None:
         rows: list[str] = []
         for name, value in values.items():
             label = look.label(name) + look.pick("colon", ("", ":"))
+            draft.labels[name] = look.label(name)
             record.neutral |= {label, look.label(name)}
             shown = look.show(record, name, value, bare=True)
             if form == "dl":
@@ -711,6 +718,7 @@ def key_value_pages(draft: _Draft) -> None:
                 continue
             value, label = look.value(name, "products"), look.label(name)
             record.values[name] = value
+            draft.labels[name] = label
             record.neutral |= {label, f"{label}:"}
             text = escape(value.text)
             match form:
@@ -766,4 +774,4 @@ def site(seed: int) -> Site:
     if draft.related:
         groups.append(group("related", draft.related))
     by = "page" if name in _BY_PAGE else "group"
-    return Site(seed, name, look.language, draft.pages, groups, by)
+    return Site(seed, name, look.language, draft.pages, groups, by, draft.labels)
