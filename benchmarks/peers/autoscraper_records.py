@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from itertools import zip_longest
 from typing import Any
 
 from autoscraper import AutoScraper
+from bs4 import XMLParsedAsHTMLWarning
 
 
 def read(pages: dict[str, str], example: dict[str, str]) -> list[tuple[str, dict[str, Any]]]:
@@ -36,6 +38,12 @@ def read(pages: dict[str, str], example: dict[str, str]) -> list[tuple[str, dict
 
 
 if __name__ == "__main__":
+    warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
     for line in sys.stdin:
         request = json.loads(line)
-        print(json.dumps(read(request["pages"], request["example"])), flush=True)
+        try:
+            found = read(request["pages"], request["example"])
+        except ValueError as error:  # a page that its parser cannot read has no records
+            print(f"autoscraper: {error}", file=sys.stderr)
+            found = []
+        print(json.dumps(found), flush=True)

@@ -88,12 +88,13 @@ class Score:
         return self
 
     def line(self) -> str:
-        """Return the figures as one line."""
+        """Return the figures as one line; what was not asked for has none."""
+        columns = f"{self.columns.f1:.3f}" if self.columns.true else "-"
+        typed = f"{self.typed.recall:.3f}" if self.typed.true else "-"
         return (
             f"records {self.records.precision:.3f} {self.records.recall:.3f} {self.records.f1:.3f}"
             f"  values {self.values.precision:.3f} {self.values.recall:.3f} {self.values.f1:.3f}"
-            f"  columns {self.columns.f1:.3f}  typed {self.typed.recall:.3f}"
-            f"  invented {len(self.invented)}"
+            f"  columns {columns:5}  typed {typed:5}  invented {len(self.invented)}"
         )
 
 
