@@ -51,7 +51,7 @@ ROOTS: Final = [
 LINK: Final = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 OPTION: Final = re.compile(r"--[a-z][a-z-]*")
 # 86 pages and a missing one; duplicates and filtered URLs have no row.
-COUNTS: Final = {"duplicate": 2, "failed:http_404": 1, "fetched": 86, "filtered": 12}
+COUNTS: Final = {"duplicate": 2, "failed:http_404": 1, "fetched": 86, "folder": 12}
 
 
 def commands() -> list[str]:

@@ -50,7 +50,10 @@ _SYNONYMS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("page_timeout", "timeout"), "page_timeout timeout_ms navigation_timeout"),
     (("timeout",), "timeout_s timeout_seconds max_time max_wait deadline time_limit"),
     (("respect_robots_txt",), "robots robots_txt obey_robots ignore_robots follow_robots"),
-    (("allow_external_links",), "external follow_external external_links offsite allow_external"),
+    (
+        ("scope", "allow_external_links"),
+        "external follow_external external_links offsite allow_external",
+    ),
     (("include_paths",), "include includes allow allowed include_patterns url_patterns only"),
     (("exclude_paths",), "exclude excludes deny denied exclude_patterns ignore skip"),
     (("crawl_strategy",), "strategy order bfs dfs"),

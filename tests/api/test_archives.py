@@ -281,12 +281,15 @@ def test_the_documentation_as_wget_stored_it_is_the_frame_of_the_live_site(
     options = {
         "max_pages": 60,
         "formats": ["markdown", "links", "headings", "raw_html"],
-        "include_paths": ["/tutorial/**"],
+        "scope": "folder",
         "cache": False,
     }
     live = crawl_df(start, **options)  # type: ignore[call-overload]
     archived = crawl_df(tmp_path / "docs.warc.gz", **options)  # type: ignore[call-overload]
     assert len(live) == 17
+    # The folder is what --no-parent means.
+    saved = (tmp_path / "files").rglob("tutorial/*.html")
+    assert set(live["url"].str.rpartition("/")[2]) == {file.name for file in saved}
     assert comparable(live).equals(comparable(archived))
     assert live.dtypes.equals(archived.dtypes)
     counts = [receipt_of(frame)["receipt"]["counts"] for frame in (live, archived)]

@@ -119,8 +119,9 @@ def test_derived_columns_are_named(function: Callable[..., Any], made: dict[str,
         assert re.search(rf"\b{name}\b", returns), name
 
 
-# The size of a page in the contract, and the number of rows in the toolkit.
-OTHER_MEANING = {(api.creatives_df, "limit")}
+# The size of a page in the contract, and the number of rows in the toolkit; and a crawl of a site,
+# which the toolkit narrows to the folder of a URL with a path.
+OTHER_MEANING = {(api.creatives_df, "limit"), (api.crawl_df, "scope")}
 
 
 def options() -> list[tuple[Callable[..., Any], str]]:

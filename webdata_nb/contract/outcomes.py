@@ -38,6 +38,7 @@ MEANINGS: Final[dict[str, str]] = {
     ROBOTS_UNREACHABLE: "its robots.txt could not be read, and may disallow it",
     "rights": "its owner refuses the purpose of the call",
     "scope": "it is on another site",
+    "folder": "it is not below the folder of the start page, to which the crawl keeps",
     "filtered": "include_paths or exclude_paths exclude it",
     "depth": "it is more than max_depth links from the start page",
     "facet": "it is a variant of a page that the crawl already has",
@@ -70,6 +71,7 @@ _COUNTED: Final[dict[str, str]] = {
     ROBOTS_UNREACHABLE: "whose robots.txt could not be read",
     "rights": "refused for the purpose of the call",
     "scope": "on other sites",
+    "folder": "elsewhere on the site",
     "filtered": "excluded by paths",
     "depth": "beyond max_depth",
     "facet": "other views of a page",
@@ -166,7 +168,7 @@ def is_row(outcome: str) -> bool:
 
 # Outcomes of URLs that were not part of the request.
 _OUTSIDE_REQUEST: Final = frozenset(
-    {"scope", "filtered", "sitemap", "llms_txt", DAMAGED_ARCHIVE, *LINK_OUTCOMES}
+    {"scope", "folder", "filtered", "sitemap", "llms_txt", DAMAGED_ARCHIVE, *LINK_OUTCOMES}
 )
 
 
@@ -184,6 +186,9 @@ def completion_warning(counts: Mapping[str, int]) -> str:
     'no page could be read (1 http_404)'
     >>> completion_warning({"fetched": 1, "filtered": 7})
     'include_paths and exclude_paths leave nothing but the start page (7 URLs filtered)'
+    >>> completion_warning({"fetched": 1, "folder": 7})
+    'no other page is in the folder of the start page (7 URLs elsewhere on the site): scope="site" \
+crawls the whole site'
     >>> completion_warning({"unchanged": 90, "verified": 9, "contradicted": 1})
     '1 of 10 pages that were checked had changed, although the site called them unchanged: others \
 may have changed as well'
@@ -201,9 +206,15 @@ may have changed as well'
             f"{contradicted:,} of {checked:,} pages that were checked had changed, although the "
             "site called them unchanged: others may have changed as well"
         )
+    is_start_alone = sum(rows.values()) == 1 and set(nonzero) <= READ | _OUTSIDE_REQUEST
+    if (elsewhere := nonzero.get("folder", 0)) and is_start_alone:
+        urls = "1 URL" if elsewhere == 1 else f"{elsewhere:,} URLs"
+        return (
+            f"no other page is in the folder of the start page ({urls} elsewhere on the site): "
+            'scope="site" crawls the whole site'
+        )
     filtered = nonzero.get("filtered", 0)
-    is_start_alone = sum(rows.values()) == 1
-    if filtered and is_start_alone and set(nonzero) <= READ | _OUTSIDE_REQUEST:
+    if filtered and is_start_alone:
         urls = "1 URL" if filtered == 1 else f"{filtered} URLs"
         sentence = "include_paths and exclude_paths leave nothing but the start page"
         return f"{sentence} ({urls} filtered)"

@@ -394,7 +394,7 @@ class Receipt(Reply):
 
     `contract.outcomes` defines the outcomes. `warning` is an extension: a likely mistake in a
     completed crawl, such as a start page with status 404; None without one. `revalidation`,
-    `signature_agent` and `low_confidence` are extensions as well.
+    `signature_agent`, `low_confidence` and `folder` are extensions as well.
     """
 
     counts: dict[str, int] = Field(default_factory=dict, description="URLs by outcome.")
@@ -419,6 +419,11 @@ class Receipt(Reply):
         default_factory=dict,
         description="Rows whose `quality` has `low_confidence`, by its reason (ours), such as "
         "`no text layer`; empty without any.",
+    )
+    folder: str | None = Field(
+        default=None,
+        description="Site and path that a crawl of a folder kept to, such as `example.com/docs/` "
+        "(ours); null for a crawl of a site.",
     )
 
 

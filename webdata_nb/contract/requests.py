@@ -21,7 +21,14 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.choices import ArchiveSource, CaptureMatch, Engine, Purpose, Strategy
+from webdata_nb.contract.choices import (
+    ArchiveSource,
+    CaptureMatch,
+    CrawlBounds,
+    Engine,
+    Purpose,
+    Strategy,
+)
 from webdata_nb.contract.fields import (
     ArchiveTime,
     CaptureDistance,
@@ -102,9 +109,14 @@ CONFLICTS: Final = (
         (
             *("max_pages", "max_depth", "crawl_strategy", "include_paths", "exclude_paths"),
             *("sitemap", "llms_txt", "audit", "check_links", "filter_faceted_urls"),
-            *("allow_external_links", "respect_nofollow"),
+            *("allow_external_links", 'scope="folder"', "respect_nofollow"),
         ),
         "the pages of a list are read as they are, and no link is followed",
+    ),
+    Conflict(
+        ("allow_external_links",),
+        ('scope="folder"',),
+        "a folder is a part of one site",
     ),
     Conflict(
         ("a purpose",),
@@ -451,6 +463,11 @@ class CrawlRequest(Strict):
         description="Whether links that lead where the crawl does not go, such as to other sites, "
         "are requested once each at its end, to see whether they work (ours).",
     )
+    scope: CrawlBounds = Field(
+        default="site",
+        description="What the crawl keeps to (ours): `site`, or `folder`, the folder of the start "
+        "page, where its redirects lead. `include_paths` hold as well.",
+    )
 
     @property
     def subject(self) -> str:
@@ -481,6 +498,7 @@ class CrawlRequest(Strict):
             "llms_txt": self.llms_txt,
             "filter_faceted_urls": self.filter_faceted_urls,
             "allow_external_links": self.allow_external_links,
+            'scope="folder"': self.scope == "folder",
             "respect_nofollow": self.respect_nofollow,
             "include_paths": self.include_paths or None,
             "exclude_paths": self.exclude_paths or None,

@@ -39,6 +39,27 @@ def site_of(url: str) -> str:
     return url.partition("://")[2].partition("/")[0].rpartition("@")[2].removeprefix("www.")
 
 
+def site_and_path(url: str) -> str:
+    """Return the site of a canonical URL with its path, without the query."""
+    path = canonical_key(url).partition("?")[0].partition("://")[2].partition("/")[2]
+    return f"{site_of(url)}/{path}"
+
+
+def folder_of(url: str) -> str:
+    """Return the folder of a canonical URL: its site, and its path up to the last slash.
+
+    Relative links start from there (RFC 3986, 5.2.3), and `wget --no-parent` keeps to it.
+
+    Examples
+    --------
+    >>> folder_of("https://www.example.com/docs/index.html?next=/")
+    'example.com/docs/'
+    >>> folder_of("https://example.com/docs")
+    'example.com/'
+    """
+    return site_and_path(url).rpartition("/")[0] + "/"
+
+
 # Keys of search results, to find duplicates and to compare searches
 
 

@@ -101,6 +101,7 @@ def _web(seed: int) -> dict[str, CrawlResult]:
             CrawlScope(frozenset({"x.test"})),
             CrawlScope(frozenset({"x.test"}), external=True),
             CrawlScope(frozenset({"x.test"}), exclude=("/day/1*",)),
+            CrawlScope(frozenset({"x.test"}), folder="x.test/day/"),
             CrawlScope(frozenset({"x.test"}), include=("/p*", "/list*", "/day/**")),
         ]
     ),

@@ -191,6 +191,17 @@ def test_redirected_start_page_widens_scope() -> None:
     assert crawl(site, concurrency=3).rows == ["/", "http://y.test/p", "/q"]
 
 
+def test_redirected_start_page_moves_folder() -> None:
+    links = ("http://y.test/en/p", "http://y.test/q", _url("/docs/r"))
+    site = {"/docs/": CrawlResult("page", "http://y.test/en/", links=links)}
+    site |= dict.fromkeys(["http://y.test/en/p", "http://y.test/q", "/docs/r"], page())
+    scope = CrawlScope(frozenset({"x.test"}), folder="x.test/docs/")
+    full = {_url(path): result for path, result in site.items()}
+    done = simulate_crawl(full, _url("/docs/"), scope=scope)
+    assert done.rows == [_url("/docs/"), "http://y.test/en/p"]
+    assert done.receipt["http://y.test/q"] == done.receipt[_url("/docs/r")] == "folder"
+
+
 def test_depth_is_bounded_by_shortest_path() -> None:
     site = {"/": page("/a", "/b"), "/a": page("/c"), "/b": page(), "/c": page("/d"), "/d": page()}
     done = crawl(site, max_depth=2)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.cpu_deadline import cpu_deadline
 from webdata_nb.contract import limits
-from webdata_nb.contract.url_keys import site_of
-from webdata_nb.service.crawl.scope import CrawlScope, GlobSet
+from webdata_nb.contract.url_keys import folder_of, site_of
+from webdata_nb.service.crawl.scope import CrawlScope, GlobSet, folder_after_redirects
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,56 @@ def test_exclusion_reasons() -> None:
     assert scope.exclusion_reason("http://x.test/q?page=2") is None
     assert scope.exclusion_reason("http://x.test/q") == "filtered"
     assert scope.exclusion_reason("http://y.test/docs/a") == "scope"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://www.example.com/", "example.com/"),
+        ("https://example.com/docs", "example.com/"),
+        ("https://example.com/docs/", "example.com/docs/"),
+        ("https://example.com/docs/index.html", "example.com/docs/"),
+        ("http://example.com:8080/docs/a?next=/b/c", "example.com:8080/docs/"),
+        ("https://example.com/caf%c3%a9/x", "example.com/caf%C3%A9/"),
+    ],
+)
+def test_folder_of_url(url: str, expected: str) -> None:
+    assert folder_of(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "final", "expected"),
+    [
+        # No redirect, or one inside of the folder.
+        ("https://x.test/docs/", "https://x.test/docs/", "x.test/docs/"),
+        ("https://x.test/wiki/Main", "https://x.test/wiki/Main", "x.test/wiki/"),
+        ("https://x.test/docs/", "https://x.test/docs/5.1/start.html", "x.test/docs/"),
+        ("https://x.test/docs/", "http://www.x.test/docs/", "x.test/docs/"),
+        # A folder without its slash.
+        ("https://x.test/docs", "https://x.test/docs/", "x.test/docs/"),
+        ("https://x.test/docs", "https://x.test/docs/en/latest/", "x.test/docs/"),
+        ("https://x.test/a/docs", "https://x.test/a/docs/", "x.test/a/docs/"),
+        # The page has moved.
+        ("https://x.test/library/", "https://x.test/3/library/", "x.test/3/library/"),
+        ("https://x.test/docs/", "https://docs.x.test/", "docs.x.test/"),
+        ("https://x.test/docs", "https://docs.x.test/en/a.html", "docs.x.test/en/"),
+        # To the front page, as removed pages do, or to a login.
+        ("https://x.test/docs/", "https://x.test/", "x.test/docs/"),
+        ("https://x.test/docs/", "https://x.test/login?next=/docs/", "x.test/docs/"),
+    ],
+)
+def test_folder_after_redirects(start: str, final: str, expected: str) -> None:
+    assert folder_after_redirects(start, final) == expected
+
+
+def test_folder_is_of_one_site_and_ends_at_its_slash() -> None:
+    scope = CrawlScope(frozenset({"x.test", "y.test"}), folder="x.test/docs/")
+    assert scope.exclusion_reason("http://www.x.test/docs/a/b?c") is None
+    assert scope.exclusion_reason("http://x.test/docs") is None
+    assert scope.exclusion_reason("http://x.test/docs2/a") == "folder"
+    assert scope.exclusion_reason("http://x.test/") == "folder"
+    assert scope.exclusion_reason("http://y.test/docs/a") == "folder"
+    assert scope.exclusion_reason("http://z.test/docs/a") == "scope"
 
 
 def test_external_links_are_followed_only_where_allowed() -> None:

@@ -443,11 +443,16 @@ class ResultStore:
         await self._context.commit(*batches)
 
     def _changed_outcome(self) -> dict[str, Any] | None:
-        """Return what the job states, with the rows of low confidence; None if that is stored."""
-        counts = dict(self._plan.low_confidence)
-        if counts == self._outcome.get("low_confidence", {}):
+        """Return what the job states, with what the plan knows; None if that is stored."""
+        counts, folder = dict(self._plan.low_confidence), self._plan.scope.folder
+        stated = {
+            **self._outcome,
+            **({"low_confidence": counts} if counts else {}),
+            **({"folder": folder} if folder else {}),
+        }
+        if stated == self._outcome:
             return None
-        self._outcome = {**self._outcome, "low_confidence": counts}
+        self._outcome = stated
         return self._outcome
 
     def _is_final(self, outcome: UrlOutcome) -> bool:

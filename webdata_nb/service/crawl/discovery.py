@@ -28,7 +28,7 @@ from webdata_nb.service.crawl.journal import (
     StateReader,
     StateWriter,
 )
-from webdata_nb.service.crawl.scope import CrawlScope
+from webdata_nb.service.crawl.scope import CrawlScope, folder_after_redirects
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.store.records import UrlOutcome
 
@@ -226,6 +226,7 @@ class DiscoveryState(Struct, array_like=True):
     undecided: Packed
     traps: TrapState
     facets: FacetState | None
+    folder: str = ""
 
 
 @dataclass(slots=True)
@@ -300,9 +301,13 @@ class UrlDiscovery:
             self._facets.accept(key)
         return CrawlTarget(url, 0, None if key == url else key)
 
-    def widen_scope(self, final_url: str) -> None:
-        """Add the site that the start page redirects to."""
-        self.scope = replace(self.scope, sites=self.scope.sites | {site_of(final_url)})
+    def widen_scope(self, start: str, final_url: str) -> None:
+        """Add the site that the start page redirects to, and move the folder with it."""
+        self.scope = replace(
+            self.scope,
+            sites=self.scope.sites | {site_of(final_url)},
+            folder=self.scope.folder and folder_after_redirects(start, final_url),
+        )
 
     def redirects_to_known(self, url: str, final_url: str) -> bool:
         """Return whether a URL redirects to a known one; mark the target as known."""
@@ -446,11 +451,12 @@ class UrlDiscovery:
             (yield from writer.pack(self._undecided.values())),
             (yield from self._traps.state(writer)),
             None if self._facets is None else (yield from self._facets.state(writer)),
+            self.scope.folder,
         )
 
     def restore(self, reader: StateReader, state: DiscoveryState) -> Steps[None]:
         """Continue from an earlier state instead of `start`."""
-        self.scope = replace(self.scope, sites=frozenset(state.sites))
+        self.scope = replace(self.scope, sites=frozenset(state.sites), folder=state.folder)
         self._is_full, self._facets_version = state.is_full, state.facets_version
         self._known.restore(state.known)
         yield from reader.unpack(state.too_deep, tuple[str, str], self._too_deep.update)

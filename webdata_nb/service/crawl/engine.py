@@ -23,7 +23,7 @@ from webdata_nb.contract import limits
 from webdata_nb.contract.choices import ArchiveSource
 from webdata_nb.contract.outcomes import DAMAGED_ARCHIVE
 from webdata_nb.contract.requests import ExtendedCrawlRequest, FileSource, WebArchiveSource
-from webdata_nb.contract.url_keys import canonical_key, site_of
+from webdata_nb.contract.url_keys import canonical_key, folder_of, site_of
 from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.archives import (
     Archive,
@@ -291,6 +291,7 @@ def _new_plan(request: ExtendedCrawlRequest, frontier: Frontier) -> CrawlPlan:
         request.allow_external_links,
         request.include_paths,
         request.exclude_paths,
+        folder_of(start) if request.scope == "folder" else "",
     )
     budget = CrawlLimits(request.row_limit, request.max_depth)
     if pages:

@@ -25,7 +25,7 @@ from webdata_nb.page.urls import host_and_port, url_origin
 from webdata_nb.service.crawl.facets import UrlHashes
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget, decode_entry, encode_entry
 from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
-from webdata_nb.service.crawl.scope import OUT_OF_SCOPE, CrawlScope
+from webdata_nb.service.crawl.scope import OUT_OF_FOLDER, OUT_OF_SCOPE, CrawlScope
 from webdata_nb.service.errors import request_failure_kind
 from webdata_nb.service.pages import http_error
 from webdata_nb.service.store.job_context import JobContext
@@ -41,6 +41,8 @@ MAX_LINKS: Final = 20_000
 MAX_LINKS_PER_HOST: Final = 500
 # Outcomes of pages of the crawl's own to which it only did not get.
 UNVISITED: Final = frozenset({"over_max_pages", "over_requests", "depth"})
+# Where a crawl does not go by its bounds; path patterns are the wish of its caller.
+_OUTSIDE: Final = frozenset({OUT_OF_SCOPE, OUT_OF_FOLDER})
 
 
 def max_links(max_pages: int) -> int:
@@ -94,19 +96,19 @@ class LinkSelection:
         return None
 
 
-def external_links(
+def outgoing_links(
     entries: Iterable[JournalEntry], scope: CrawlScope, *, obey_nofollow: bool
-) -> Iterator[str]:
-    """Yield the links of pages to other sites, and where redirects to other sites lead."""
+) -> Iterator[SelectedLink]:
+    """Yield the links of pages out of the crawl's sites and folder, and such redirects."""
     for entry in entries:
         result = decode_entry(entry.journal)
-        if result.kind == "stopped" and result.reason == OUT_OF_SCOPE:
-            yield result.final_url
+        if result.kind == "stopped" and result.reason in _OUTSIDE:
+            yield SelectedLink(result.final_url, result.reason == OUT_OF_SCOPE)
         elif result.kind == "page" and not (obey_nofollow and result.nofollow_page):
             left_out = frozenset(result.nofollow_links if obey_nofollow else ())
             for index, url in enumerate(result.links):
-                if index not in left_out and scope.exclusion_reason(url) == OUT_OF_SCOPE:
-                    yield url
+                if index not in left_out and (reason := scope.exclusion_reason(url)) in _OUTSIDE:
+                    yield SelectedLink(url, reason == OUT_OF_SCOPE)
 
 
 HEAD_TIMEOUT_S: Final = 10.0
@@ -423,9 +425,13 @@ class LinkCheck:
         Raises `LeaseLost`.
         """
         async for entries in self._journal():
-            await self._select(await asyncio.to_thread(self._external_links, entries))
+            await self._select(await asyncio.to_thread(self._outgoing_links, entries))
         await self._select(
-            [url for url in seeds if self._scope.exclusion_reason(url) == OUT_OF_SCOPE]
+            [
+                SelectedLink(url, reason == OUT_OF_SCOPE)
+                for url in seeds
+                if (reason := self._scope.exclusion_reason(url)) in _OUTSIDE
+            ]
         )
         for url in unvisited:
             self._selection.add(url, is_external=False)
@@ -440,17 +446,23 @@ class LinkCheck:
             yield entries
             start = entries[-1].ordinal + 1
 
-    def _external_links(self, entries: Iterable[JournalEntry]) -> list[str]:
+    def _outgoing_links(self, entries: Iterable[JournalEntry]) -> list[SelectedLink]:
         obey_nofollow = self._request.respect_nofollow
         return list(
-            dict.fromkeys(external_links(entries, self._scope, obey_nofollow=obey_nofollow))
+            dict.fromkeys(outgoing_links(entries, self._scope, obey_nofollow=obey_nofollow))
         )
 
-    async def _select(self, urls: Iterable[str]) -> None:
-        """Select links, and account for those beyond the limits."""
-        remaining = iter(urls)
+    async def _select(self, links: Iterable[SelectedLink]) -> None:
+        """Select links, and account for those to other sites beyond the limits."""
+        remaining = iter(links)
         while part := list(islice(remaining, _URLS_PER_STEP)):
-            refused = [outcome for url in part if (outcome := self._selection.add(url)) is not None]
+            refused = [
+                outcome
+                for link in part
+                if (outcome := self._selection.add(link.url, is_external=link.is_external))
+                is not None
+                and link.is_external
+            ]
             await self._account(refused)
             await asyncio.sleep(0)
 

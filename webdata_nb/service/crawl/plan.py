@@ -187,7 +187,7 @@ class CrawlPlan:
 
     @property
     def scope(self) -> CrawlScope:
-        """The bounds, including the site that the start page redirects to."""
+        """The bounds, including the site and folder that the start page redirects to."""
         return self._discovery.scope
 
     @property
@@ -390,7 +390,7 @@ class CrawlPlan:
     ) -> Steps[tuple[TargetOutcome, list[UrlOutcome]]]:
         """Return the outcome of a target, and those of the URLs that it links to."""
         if target.ordinal == 0:
-            self._discovery.widen_scope(result.final_url)
+            self._discovery.widen_scope(target.url, result.final_url)
         outcome = _outcome_without_page(result)
         if outcome is None and self._discovery.redirects_to_known(target.url, result.final_url):
             outcome = TargetOutcome("redirect", result.final_url)

@@ -1,4 +1,4 @@
-"""Decides which URLs belong to a crawl: site bounds, and the caller's path patterns. Pure.
+"""Decides which URLs belong to a crawl: its sites, its folder and path patterns. Pure.
 
 In a pattern, `*` matches within a path segment and `**` across segments. `/docs/**` also matches
 `/docs`. A pattern without a leading slash matches at any depth. A pattern that contains `?` is
@@ -15,9 +15,10 @@ from urllib.parse import quote, urlsplit
 
 import re2
 
-from webdata_nb.contract.url_keys import site_of
+from webdata_nb.contract.url_keys import folder_of, site_and_path, site_of
 
 OUT_OF_SCOPE: Final = "scope"
+OUT_OF_FOLDER: Final = "folder"
 FILTERED: Final = "filtered"
 _TOKEN: Final = re.compile(r"\*\*|\*|[^*]+")
 _WILDCARD_RUN: Final = re.compile(r"\*{3,}|(?:\*\*\*?)+")
@@ -104,18 +105,42 @@ def _encode(text: str, pattern: str) -> str:
     return characters.sub(lambda match: quote(match.group(), safe=""), text)
 
 
+def folder_after_redirects(start: str, final_url: str) -> str:
+    """Return the folder of a start page that redirects.
+
+    A redirect below the start page shows that this is a folder whose slash is missing. Another
+    folder counts where the page has moved to it; the parent of its own would widen the crawl.
+
+    Examples
+    --------
+    >>> folder_after_redirects("https://example.com/docs", "https://example.com/docs/en/")
+    'example.com/docs/'
+    >>> folder_after_redirects("https://example.com/docs/", "https://docs.example.com/en/a.html")
+    'docs.example.com/en/'
+    >>> folder_after_redirects("https://example.com/docs/", "https://example.com/login")
+    'example.com/docs/'
+    """
+    own, final = folder_of(start), folder_of(final_url)
+    as_folder = site_and_path(start).rstrip("/") + "/"
+    if final.startswith(as_folder):
+        return as_folder
+    return own if final.startswith(own) or own.startswith(final) else final
+
+
 @dataclass(frozen=True, slots=True)
 class CrawlScope:
     """The bounds of one crawl.
 
-    `sites` are the sites of the start page, before and after its redirects. `external` allows
-    other sites. `include` and `exclude` are path patterns.
+    `sites` are the sites of the start page, before and after its redirects, and `folder` is the
+    one of them to keep to, as `folder_of` returns it; "" for all. `external` allows other sites.
+    `include` and `exclude` are path patterns.
     """
 
     sites: frozenset[str]
     external: bool = False
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    folder: str = ""
     _included: GlobSet = field(init=False, repr=False, compare=False)
     _excluded: GlobSet = field(init=False, repr=False, compare=False)
 
@@ -127,6 +152,9 @@ class CrawlScope:
         """Return why `url` is excluded; None if it belongs to the crawl."""
         if not self.external and site_of(url) not in self.sites:
             return OUT_OF_SCOPE
+        # The folder itself may be linked without its slash.
+        if self.folder and not f"{site_and_path(url)}/".startswith(self.folder):
+            return OUT_OF_FOLDER
         if not self.include and not self.exclude:
             return None
         parts = urlsplit(url)

@@ -247,6 +247,7 @@ async def get_crawl(
             "revalidation": Revalidation.of(counts),
             "signature_agent": job.outcome.get("signature_agent"),
             "low_confidence": job.outcome.get("low_confidence", {}),
+            "folder": job.outcome.get("folder"),
         }
         return {
             "success": True,

@@ -94,6 +94,8 @@ class Client:
     ----------
     offers_events : bool
         Whether the service may offer event streams; False once it is known not to.
+    offers_folders : bool
+        Whether it may offer crawls of a folder, likewise.
 
     Raises
     ------
@@ -103,7 +105,7 @@ class Client:
 
     def __init__(self, base_url: str, api_key: str, **options: Unpack[TransportOptions]) -> None:
         self._honours_keys: bool | None = None
-        self.offers_events = True
+        self.offers_events = self.offers_folders = True
         self._transport = Transport(base_url, api_key, **options)
         self._offered = OfferedOptions(self._transport)
         self._optional = OptionalParameters(self._transport)

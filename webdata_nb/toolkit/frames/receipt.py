@@ -20,6 +20,7 @@ from webdata_nb.contract import limits, outcomes
 from webdata_nb.contract.archives import distance_text
 from webdata_nb.contract.outcomes import ClaimChecks, JobStatus
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
+from webdata_nb.contract.url_keys import site_of
 from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
 from webdata_nb.toolkit.frames.rows import Row, dumps, row_success
 
@@ -136,7 +137,7 @@ class JobOutcome:
     `capture_distances` are the least and the greatest distance of captures from the date of a
     dated crawl, negative before it. `joined` says that an earlier call had started the job, and
     ended without its rows. `low_confidence` counts the rows of a crawl whose content may be wrong
-    or missing, by reason.
+    or missing, by reason. `folder` is the site and path that a crawl of a folder kept to.
     """
 
     kind: str
@@ -165,6 +166,7 @@ class JobOutcome:
     capture_distances: tuple[float, float] | None = None
     joined: bool = False
     low_confidence: Mapping[str, int] = field(default_factory=dict)
+    folder: str = ""
 
     @property
     def ok(self) -> int:
@@ -249,6 +251,7 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
         counts=crawl_receipt.counts if crawl_receipt else {},
         examples=crawl_receipt.examples if crawl_receipt else {},
         low_confidence=crawl_receipt.low_confidence if crawl_receipt else {},
+        folder=(crawl_receipt.folder if crawl_receipt else None) or "",
         signature_agent=crawl_receipt.signature_agent if crawl_receipt else None,
     )
 
@@ -269,6 +272,7 @@ def of_ended_crawl(reply: CrawlStatus, *, url: str) -> JobOutcome:
         unlimited=reply.credits_unlimited,
         counts=counts,
         low_confidence=reply.receipt.low_confidence if reply.receipt else {},
+        folder=(reply.receipt.folder if reply.receipt else None) or "",
         signature_agent=reply.receipt.signature_agent if reply.receipt else None,
     )
 
@@ -368,6 +372,7 @@ def build(
         ),
         **({"extraction": dict(outcome.extraction)} if outcome.extraction else {}),
         **({"low_confidence": dict(outcome.low_confidence)} if outcome.low_confidence else {}),
+        **({"folder": outcome.folder} if outcome.folder else {}),
         "line": summary_line(outcome, elapsed),
     }
     return _as_json(receipt)
@@ -615,6 +620,12 @@ def summary(outcome: JobOutcome, elapsed_s: float) -> str:
         parts.append(_engine_text(outcome.engines))
     elif outcome.engines.get("providers_unusable"):
         parts.append(_providers_text(outcome.engines))
+    if outcome.folder:
+        site, _, path = outcome.folder.partition("/")
+        has_moved = site != site_of(outcome.subject).lower()
+        parts.append(
+            f"below {site if has_moved else ''}/{path}" if path or has_moved else "whole site"
+        )
     parts += _revalidation_text(outcome) + _distance_texts(outcome.capture_distances)
     parts += outcomes.skipped_text(outcome.counts)
     if failures := extraction_failures(outcome.extraction):

@@ -47,7 +47,8 @@ from webdata_nb.contract.replies import (
     SearchStatus,
     StartReply,
 )
-from webdata_nb.contract.requests import ExtendedCrawlRequest, SearchRequest
+from webdata_nb.contract.requests import CrawlRequest, ExtendedCrawlRequest, SearchRequest
+from webdata_nb.contract.url_keys import folder_of
 from webdata_nb.errors import (
     Expired,
     IncompleteResult,
@@ -68,7 +69,7 @@ from webdata_nb.toolkit.frames import receipt, rows, storage
 from webdata_nb.toolkit.frames.receipt import JobOutcome, of_creatives
 from webdata_nb.toolkit.frames.rows import Row, TableBatch, trimmed_batch
 from webdata_nb.toolkit.requests.arguments import CallOptions, within
-from webdata_nb.toolkit.requests.inputs import JobSpec
+from webdata_nb.toolkit.requests.inputs import JobSpec, is_long
 from webdata_nb.toolkit.sites.audit import with_audit_columns
 
 if TYPE_CHECKING:
@@ -208,13 +209,19 @@ async def start(
 async def _start(client: Client, spec: JobSpec, key: str | None, wait_s: int) -> StartReply:
     if spec.op == "search":
         return await client.start_search(spec.body, wait_s=wait_s, idempotency_key=key)
+    body = spec.body if spec.since is None else spec.body | spec.since.fields
+    with_pattern = spec.with_folder_as_pattern() if body.get("scope") == "folder" else None
+    if with_pattern is not None and not client.offers_folders:
+        return await _start(client, with_pattern, key, wait_s)
     purpose = _purpose_of_extension(spec)
     if not purpose:
-        return await client.start_crawl(spec.body, idempotency_key=key)
-    body = spec.body if spec.since is None else spec.body | spec.since.fields
+        return await client.start_crawl(body, idempotency_key=key)
     try:
         return await client.start_extended_crawl(body, idempotency_key=key)
     except (NotFound, NotSupported) as error:
+        if with_pattern is not None:
+            client.offers_folders = False
+            return await _start(client, with_pattern, key, wait_s)
         raise NotSupported(
             f"the service at {client.base_url} does not offer POST {paths.EXTENDED_CRAWLS}, which "
             f"{purpose} needs; nothing was started",
@@ -230,14 +237,16 @@ def _purpose_of_extension(spec: JobSpec) -> str:
     request = spec.request
     if spec.since is not None:
         return "since"
+    folder = isinstance(request, CrawlRequest) and request.scope == "folder"
     if not isinstance(request, ExtendedCrawlRequest):
-        return ""
+        return 'scope="folder"' if folder else ""
     wanted = {
         "archive": request.source.file,
         "as_of": request.source.web_archive,
         "a WARC file as out": request.sink.warc,
         "a list of pages": request.urls,
         "audit": request.audit,
+        'scope="folder"': folder and not is_long(spec.body),
     }
     named = next((name for name, value in wanted.items() if value), None)
     return named or f"max_pages={request.max_pages}"
@@ -700,6 +709,9 @@ class JobSource(RowSource):
         else:
             raise TypeError("the job has not ended")
         outcome = replace(outcome, shortfall=self.shortfall, joined=self.joined)
+        request = None if self.spec is None else self.spec.request
+        if isinstance(request, CrawlRequest) and request.scope == "folder" and not outcome.folder:
+            outcome = replace(outcome, folder=folder_of(request.url))
         since = None if self.spec is None else self.spec.since
         if since is None:
             return outcome

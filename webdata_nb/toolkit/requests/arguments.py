@@ -79,6 +79,7 @@ _LATER_OPTIONS: Final = {
     "audit": False,
     "rights": False,
     "check_links": False,
+    "scope": "site",
 }
 
 

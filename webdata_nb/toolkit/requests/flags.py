@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, get_args
 
 from webdata_nb.contract.choices import Engine, Strategy
-from webdata_nb.toolkit.requests.options import OnIncomplete
+from webdata_nb.toolkit.requests.options import OnIncomplete, Scope
 from webdata_nb.toolkit.requests.signatures import Option, option_list
 
 
@@ -74,6 +74,7 @@ _SETTINGS_BY_TYPE: Final[Mapping[str, Mapping[str, Any]]] = {
     "Sequence[Format]": {"type": word_list, "metavar": "LIST"},
     "Engine": {"choices": get_args(Engine)},
     "Strategy": {"choices": get_args(Strategy)},
+    "Scope": {"choices": get_args(Scope)},
     "OnIncomplete": {"choices": get_args(OnIncomplete)},
 }
 # Settings that do not follow from the type of the option.

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast, get_args, overload
+from urllib.parse import urlsplit
 
 import orjson
 from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
@@ -40,6 +41,7 @@ from webdata_nb.toolkit.requests.options import (
     CrawlPageOptions,
     CreativesOptions,
     ResultPageOptions,
+    Scope,
     ScrapedPageOptions,
     SearchOptions,
     SearchRequestOptions,
@@ -435,6 +437,7 @@ class JobSpec:
     argument and its default share one cache entry. `total` is the expected number of rows, if it is
     known. `max_rows` limits a listing of creatives; `only_new` omits the creatives of the cached
     answer. `since` makes a crawl incremental, which changes neither its rows nor its cache entry.
+    `scope` is what the caller said of a crawl's bounds; None if its URL decides.
     """
 
     op: TableName
@@ -446,6 +449,7 @@ class JobSpec:
     max_rows: int | None = None
     only_new: bool = False
     since: Since | None = None
+    scope: Scope | None = None
 
     @property
     def has_credentials(self) -> bool:
@@ -549,9 +553,25 @@ class JobSpec:
 
     @classmethod
     def _crawl(cls, model: type[CrawlRequest], values: Mapping[str, Any]) -> Self:
-        merged = merge(values)
+        scope, external = values.get("scope"), values.get("allow_external_links")
+        if scope is not None:
+            arguments.check_choice("scope", scope, get_args(Scope))
+            if external is not None and arguments.check_flag("allow_external_links", external) != (
+                scope == "any"
+            ):
+                raise InvalidArgument(
+                    f"scope={scope!r} and allow_external_links={external} disagree: pass scope, "
+                    'which is "any" to follow links to other sites'
+                )
+        bounds: dict[str, dict[str, Any]] = {
+            "any": {"allow_external_links": True},
+            "folder": {"scope": scope},
+        }
+        merged = merge({**values, "scope": None, **bounds.get(scope or "", {})})
         names = {**merged.argument_names, **_ARGUMENT_NAMES}
         request = arguments.build_request(model, merged.values, names)
+        if scope is None:
+            request = _scoped_by_url(request)
         scraped = request.scrape_options
         extended = request if isinstance(request, ExtendedCrawlRequest) else None
         columns = schemas.frame_columns(
@@ -565,7 +585,7 @@ class JobSpec:
         )
         # The site decides how many pages there are; the start page is always a row.
         total = 1 if request.row_limit == 1 else None
-        return cls("crawl", request, _subject(request), columns, total)
+        return cls("crawl", request, _subject(request), columns, total, scope=scope)
 
     @classmethod
     def creatives(cls, advertiser: str, **options: Unpack[CreativesOptions]) -> Self:
@@ -585,7 +605,22 @@ class JobSpec:
     def with_subject(self, fields: Mapping[str, Any]) -> Self:
         """Return the same request for the subject that `subject_fields` checked."""
         request = self.request.model_copy(update=fields)
+        if isinstance(request, CrawlRequest) and self.scope is None:
+            request = _scoped_by_url(request)
         return replace(self, request=request, subject=_subject(request))
+
+    def with_folder_as_pattern(self) -> Self | None:
+        """Return the crawl of a folder for a service that knows patterns of paths alone.
+
+        None where it has patterns of its own, as a service keeps to any of them.
+        """
+        request = self.request
+        if not isinstance(request, CrawlRequest) or request.include_paths:
+            return None
+        folder = urlsplit(request.url).path.rpartition("/")[0] + "/"
+        values = {name: value for name, value in self.body.items() if name != "scope"}
+        patterns = {} if folder == "/" else {"include_paths": [f"{folder}**"]}
+        return replace(self, request=arguments.build_request(type(request), values | patterns))
 
     @property
     def body(self) -> dict[str, Any]:
@@ -605,6 +640,8 @@ class JobSpec:
     def public_request(self) -> dict[str, Any]:
         """The request without secrets, for receipts and files."""
         public = _as_arguments(arguments.public_request(self.request))
+        if self.scope is not None:
+            public["scope"] = self.scope
         return public if self.max_rows is None else {**public, "limit": self.max_rows}
 
     def params(self, *, local: bool) -> dict[str, Any]:
@@ -613,6 +650,14 @@ class JobSpec:
         params = arguments.request_with_defaults(self.request) if has_defaults else self.body
         params = arguments.without_webhook(params)
         return params if self.max_rows is None else {**params, "max_rows": self.max_rows}
+
+
+def _scoped_by_url(request: CrawlRequest) -> CrawlRequest:
+    """Return a crawl that keeps to the folder of its URL, where that has a path and no pattern."""
+    has_bounds = request.allow_external_links or request.include_paths or request.row_limit == 1
+    if has_bounds or urlsplit(request.url).path in {"", "/"}:
+        return request
+    return request.model_copy(update={"scope": "folder"})
 
 
 def is_long(values: Mapping[str, Any] | CrawlDfOptions) -> bool:
@@ -746,7 +791,9 @@ class Input:
     def public_request(self) -> dict[str, Any]:
         """The request without secrets, and without the subject of an invalid input."""
         request = self.spec.public_request
-        hidden = _SUBJECT_FIELDS if self.error is not None else ()
+        hidden = _SUBJECT_FIELDS if self.error is not None else frozenset[str]()
+        if self.labels and self.spec.scope is None:
+            hidden |= {"scope"}  # each URL of a list decides
         return {name: value for name, value in request.items() if name not in hidden}
 
 

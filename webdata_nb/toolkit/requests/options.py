@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 OnIncomplete = Literal["raise", "warn", "ignore"]
 OnCancel = Literal["raise", "partial"]
 OnError = Literal["row", "raise"]
+Scope = Literal["folder", "site", "any"]
 
 DEFAULTS: Final[Mapping[str, object]] = {
     "cache": True,
@@ -40,7 +41,12 @@ DEFAULTS: Final[Mapping[str, object]] = {
     "only_new": False,
     # Of rows; the contract's field of this name is the size of a page.
     "limit": None,
+    # The URL decides; the contract's field is of a service that knows no folders.
+    "scope": None,
 }
+
+# Names of the contract for what another option says. They are taken, and not listed in signatures.
+UNLISTED: Final = frozenset({"allow_external_links"})
 
 
 # Requests
@@ -226,6 +232,12 @@ class RightsOptions(TypedDict, total=False):
 class SiteOptions(TypedDict, total=False):
     """Choose which pages of a site a crawl visits.
 
+    scope
+        `"folder"` keeps to the folder of the start page, such as `/docs/` for
+        `https://example.com/docs/` and `https://example.com/docs/index.html`; `"site"` keeps to
+        its site, and `"any"` follows links to other sites as well (`allow_external_links=True`
+        is another name for it). By default, a URL with a path is a folder, and one without a
+        path, or with `include_paths`, a site. The receipt counts the pages elsewhere on the site.
     max_pages
         Pages at most, 1 to 1000 (default 100); pages that failed count. With `crawl_df` and a
         folder as `out`, or with `audit`, up to 100,000.
@@ -238,7 +250,7 @@ class SiteOptions(TypedDict, total=False):
         with the highest estimated importance, by its inlinks; `metadata["crawl_score"]` has the
         estimate).
     allow_external_links
-        Follow links to other sites (default False).
+        Follow links to other sites (default False): the contract's name for `scope="any"`.
     respect_robots_txt
         Obey robots.txt (default True).
     include_paths
@@ -267,6 +279,7 @@ class SiteOptions(TypedDict, total=False):
         service offers it).
     """
 
+    scope: Scope | None
     max_pages: int | None
     max_depth: int | None
     concurrency: int | None

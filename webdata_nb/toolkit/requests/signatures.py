@@ -64,7 +64,7 @@ def with_options(group: type, *, columns: str = "") -> Callable[[F], F]:
         @functools.wraps(function)
         async def complete(*args: Any, **arguments: Any) -> Any:
             name = complete.__qualname__
-            if not arguments.keys() <= signature.parameters.keys():
+            if not arguments.keys() <= signature.parameters.keys() | defaults.keys():
                 raise InvalidCall.of(name, signature, args, arguments)
             args, arguments = with_lists(signature, args, arguments)
             try:
@@ -126,6 +126,7 @@ def _signature(function: Callable[..., object], group: type) -> inspect.Signatur
             annotation=hint.__forward_arg__,
         )
         for name, hint in group.__annotations__.items()
+        if name not in definitions.UNLISTED
     ]
     positional = [parameter for parameter in parameters if parameter.kind is not kinds.KEYWORD_ONLY]
     other_keywords = [parameter for parameter in parameters if parameter.kind is kinds.KEYWORD_ONLY]

@@ -178,7 +178,7 @@ _LEFT_OUT: Final = (
 )
 # URLs that are not pages of the site, or not part of the request.
 _ELSEWHERE: Final = frozenset(
-    {"scope", "filtered", "sitemap", "llms_txt", outcomes.DAMAGED_ARCHIVE}
+    {"scope", "folder", "filtered", "sitemap", "llms_txt", outcomes.DAMAGED_ARCHIVE}
 )
 _GONE: Final = frozenset({"failed:http_404", "failed:http_410"})
 _COPIES: Final = frozenset({"duplicate", "canonical", "facet"})
@@ -205,7 +205,8 @@ class SeenUrl(NamedTuple):
     @property
     def is_no_page(self) -> bool:
         """Whether the site says that there is no page of its own at this URL."""
-        redirects_elsewhere = self.outcome == "scope" and self.detail.startswith(_REDIRECTS)
+        is_outside = self.outcome in {"scope", "folder"}
+        redirects_elsewhere = is_outside and self.detail.startswith(_REDIRECTS)
         return self.outcome in _GONE or self.outcome == "redirect" or redirects_elsewhere
 
     @property
