@@ -60,8 +60,9 @@ def test_folder_is_what_wget_keeps_to(linked: Site, start: str, tmp_path: Path) 
         check=True, capture_output=True, text=True,
     ).stderr  # fmt: skip
     stored = {line.split("URL:")[1].split()[0] for line in log.splitlines() if "URL:" in line}
-    df = crawl_df(url)
+    df = crawl_df(url, scope="folder")
     assert set(df["url"]) == stored
+    assert url[-1] != "/" or crawl_df(url)["url"].tolist() == df["url"].tolist()
     folder = f"/{start.rpartition('/')[0]}/"
     receipt = receipt_of(df)
     assert f"; below {folder}; " in receipt["line"]
@@ -89,7 +90,7 @@ def test_scope_of_a_crawl_is_decided_by_url_and_options(linked: Site) -> None:
     )
     assert outside(url, include_paths=["*.html"])[1]
     assert not outside(url, include_paths=["*.html"], scope="folder")[1]
-    line, is_wide = outside(linked.at("/a.html"))
+    line, is_wide = outside(linked.at("/shop/a.html"))
     assert is_wide
     assert "; whole site; " in line
     job = crawl_job(url)
@@ -113,7 +114,8 @@ def test_start_page_that_has_moved_moves_the_folder(linked: Site) -> None:
 
 @pytest.mark.usefixtures("local_session")
 def test_each_url_of_a_list_has_its_scope_and_keeps_it_in_a_retry(linked: Site) -> None:
-    starts = [linked.url, linked.at("/shop/"), linked.at("/docs/a.html")]
+    starts = [linked.url, linked.at("/shop/"), linked.at("/docs/index.html")]
+    linked.redirect("/docs/index.html", "/docs/")
     df = crawl_df(starts)
     by_start = df.groupby("start_url")["url"].agg(set)
     assert all(url.startswith(starts[1]) for url in by_start[starts[1]])
@@ -169,7 +171,8 @@ def test_other_service_gets_the_folder_as_a_pattern(
     with ForeignService(variant) as service, connect(base_url=service.url, api_key=KEY) as session:
         first = session.crawl_df("https://site.test/docs/index.html")
         session.crawl_df("https://site.test/docs/a/?b=c/d")
-        session.crawl_df("https://site.test/docs")
+        session.crawl_df("https://site.test/docs/start")
+        session.crawl_df("https://site.test/docs/start", scope="folder")
         session.crawl_df("https://site.test/")
         session.crawl_job("https://site.test/docs/x/").cancel()
         with pytest.raises(errors.NotSupported, match=r'scope="folder" needs; nothing was started'):
@@ -177,7 +180,7 @@ def test_other_service_gets_the_folder_as_a_pattern(
         requests = [job.request for job in service.jobs.values()]
         tried = [path for _, path, *_ in service.requests if path.startswith(paths.EXTENDED_CRAWLS)]
     patterns = [request.get("include_paths") for request in requests]
-    assert patterns == [["/docs/**"], ["/docs/a/**"], None, None, ["/docs/x/**"]]
+    assert patterns == [["/docs/**"], ["/docs/a/**"], None, ["/docs/**"], None, ["/docs/x/**"]]
     assert all("scope" not in request for request in requests)
     assert len(tried) == 2  # once for all, and for what no pattern can say
     assert "; below /docs/; " in receipt_of(first)["line"]

@@ -80,8 +80,8 @@ FORMAT_VALUES: Final[Mapping[Format, FormatValue]] = {
 
 Strategy = Literal["bfs", "dfs", "bff"]
 
-CrawlBounds = Literal["folder", "site"]
-"""What a crawl keeps to: the folder of its start page, or its site."""
+CrawlBounds = Literal["folder", "site", "auto"]
+"""What a crawl keeps to: the folder of its start page, its site, or as its URL says."""
 
 Purpose = Literal["search", "ai-input", "ai-train", "research"]
 PURPOSES: Final[tuple[Purpose, ...]] = get_args(Purpose)

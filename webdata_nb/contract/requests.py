@@ -465,8 +465,10 @@ class CrawlRequest(Strict):
     )
     scope: CrawlBounds = Field(
         default="site",
-        description="What the crawl keeps to (ours): `site`, or `folder`, the folder of the start "
-        "page, where its redirects lead. `include_paths` hold as well.",
+        description="What the crawl keeps to (ours): `site`; `folder`, the folder of the start "
+        "page, where its redirects lead; or `auto`, the folder if the URL names one, which ends in "
+        "a slash or an index document, or redirects to one below it, and else the site. "
+        "`include_paths` hold as well.",
     )
 
     @property
@@ -498,7 +500,7 @@ class CrawlRequest(Strict):
             "llms_txt": self.llms_txt,
             "filter_faceted_urls": self.filter_faceted_urls,
             "allow_external_links": self.allow_external_links,
-            'scope="folder"': self.scope == "folder",
+            'scope="folder"': self.scope != "site",
             "respect_nofollow": self.respect_nofollow,
             "include_paths": self.include_paths or None,
             "exclude_paths": self.exclude_paths or None,

@@ -6,6 +6,8 @@ import re
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
+# The document that a server sends for a folder.
+_INDEX: Final = re.compile(r"(?:index|default)\.\w{2,5}", re.ASCII | re.IGNORECASE)
 _PERCENT_LOWER: Final = re.compile(r"%(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f])")
 
 
@@ -58,6 +60,20 @@ def folder_of(url: str) -> str:
     'example.com/'
     """
     return site_and_path(url).rpartition("/")[0] + "/"
+
+
+def names_folder(url: str) -> bool:
+    """Return whether a URL is that of a folder, and not that of one of its pages.
+
+    Examples
+    --------
+    >>> names_folder("https://example.com/docs/"), names_folder("https://example.com/docs/a.html")
+    (True, False)
+    >>> names_folder("https://example.com/docs/index.html?lang=en")
+    True
+    """
+    name = url.partition("#")[0].partition("?")[0].rpartition("/")[2]
+    return not name or _INDEX.fullmatch(name) is not None
 
 
 # Keys of search results, to find duplicates and to compare searches

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.cpu_deadline import cpu_deadline
 from webdata_nb.contract import limits
-from webdata_nb.contract.url_keys import folder_of, site_of
+from webdata_nb.contract.url_keys import folder_of, names_folder, site_of
 from webdata_nb.service.crawl.scope import CrawlScope, GlobSet, folder_after_redirects
 
 
@@ -90,7 +90,9 @@ def test_folder_of_url(url: str, expected: str) -> None:
     [
         # No redirect, or one inside of the folder.
         ("https://x.test/docs/", "https://x.test/docs/", "x.test/docs/"),
-        ("https://x.test/wiki/Main", "https://x.test/wiki/Main", "x.test/wiki/"),
+        ("https://x.test/docs/index.html", "https://x.test/docs/index.html", "x.test/docs/"),
+        ("https://x.test/wiki/Main", "https://x.test/wiki/Main", "x.test/"),
+        ("https://x.test/wiki/main", "https://x.test/wiki/Main", "x.test/"),
         ("https://x.test/docs/", "https://x.test/docs/5.1/start.html", "x.test/docs/"),
         ("https://x.test/docs/", "http://www.x.test/docs/", "x.test/docs/"),
         # A folder without its slash.
@@ -100,14 +102,16 @@ def test_folder_of_url(url: str, expected: str) -> None:
         # The page has moved.
         ("https://x.test/library/", "https://x.test/3/library/", "x.test/3/library/"),
         ("https://x.test/docs/", "https://docs.x.test/", "docs.x.test/"),
-        ("https://x.test/docs", "https://docs.x.test/en/a.html", "docs.x.test/en/"),
+        ("https://x.test/docs", "https://docs.x.test/en/", "docs.x.test/en/"),
+        ("https://x.test/en/a.html", "https://docs.x.test/en/a.html", "docs.x.test/"),
         # To the front page, as removed pages do, or to a login.
         ("https://x.test/docs/", "https://x.test/", "x.test/docs/"),
         ("https://x.test/docs/", "https://x.test/login?next=/docs/", "x.test/docs/"),
     ],
 )
 def test_folder_after_redirects(start: str, final: str, expected: str) -> None:
-    assert folder_after_redirects(start, final) == expected
+    folder = folder_of(start) if names_folder(start) else f"{site_of(start)}/"
+    assert folder_after_redirects(folder, start, final) == expected
 
 
 def test_folder_is_of_one_site_and_ends_at_its_slash() -> None:

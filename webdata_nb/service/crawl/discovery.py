@@ -306,7 +306,8 @@ class UrlDiscovery:
         self.scope = replace(
             self.scope,
             sites=self.scope.sites | {site_of(final_url)},
-            folder=self.scope.folder and folder_after_redirects(start, final_url),
+            folder=self.scope.folder
+            and folder_after_redirects(self.scope.folder, start, final_url),
         )
 
     def redirects_to_known(self, url: str, final_url: str) -> bool:

@@ -23,7 +23,7 @@ from webdata_nb.contract import limits
 from webdata_nb.contract.choices import ArchiveSource
 from webdata_nb.contract.outcomes import DAMAGED_ARCHIVE
 from webdata_nb.contract.requests import ExtendedCrawlRequest, FileSource, WebArchiveSource
-from webdata_nb.contract.url_keys import canonical_key, folder_of, site_of
+from webdata_nb.contract.url_keys import canonical_key, folder_of, names_folder, site_of
 from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.archives import (
     Archive,
@@ -286,12 +286,15 @@ def _new_plan(request: ExtendedCrawlRequest, frontier: Frontier) -> CrawlPlan:
         by_key.setdefault(canonical_key(url), url)
     pages = list(by_key.values())
     start = pages[0] if pages else canonical_url(request.url)
+    folder = "" if request.scope == "site" else folder_of(start)
+    if request.scope == "auto" and not names_folder(start):
+        folder = f"{site_of(start)}/"
     scope = CrawlScope(
         frozenset(map(site_of, pages or [start])),
         request.allow_external_links,
         request.include_paths,
         request.exclude_paths,
-        folder_of(start) if request.scope == "folder" else "",
+        folder,
     )
     budget = CrawlLimits(request.row_limit, request.max_depth)
     if pages:

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 import re2
 
-from webdata_nb.contract.url_keys import folder_of, site_and_path, site_of
+from webdata_nb.contract.url_keys import folder_of, names_folder, site_and_path, site_of
 
 OUT_OF_SCOPE: Final = "scope"
 OUT_OF_FOLDER: Final = "folder"
@@ -105,26 +105,29 @@ def _encode(text: str, pattern: str) -> str:
     return characters.sub(lambda match: quote(match.group(), safe=""), text)
 
 
-def folder_after_redirects(start: str, final_url: str) -> str:
-    """Return the folder of a start page that redirects.
+def folder_after_redirects(folder: str, start: str, final_url: str) -> str:
+    """Return what a crawl keeps to whose start page redirects, in place of `folder`.
 
     A redirect below the start page shows that this is a folder whose slash is missing. Another
     folder counts where the page has moved to it; the parent of its own would widen the crawl.
 
     Examples
     --------
-    >>> folder_after_redirects("https://example.com/docs", "https://example.com/docs/en/")
-    'example.com/docs/'
-    >>> folder_after_redirects("https://example.com/docs/", "https://docs.example.com/en/a.html")
-    'docs.example.com/en/'
-    >>> folder_after_redirects("https://example.com/docs/", "https://example.com/login")
-    'example.com/docs/'
+    >>> folder_after_redirects("x.test/", "https://x.test/docs", "https://x.test/docs/en/")
+    'x.test/docs/'
+    >>> folder_after_redirects("x.test/docs/", "https://x.test/docs/", "https://docs.x.test/en/")
+    'docs.x.test/en/'
+    >>> folder_after_redirects("x.test/docs/", "https://x.test/docs/", "https://x.test/login")
+    'x.test/docs/'
     """
-    own, final = folder_of(start), folder_of(final_url)
+    final = folder_of(final_url)
     as_folder = site_and_path(start).rstrip("/") + "/"
     if final.startswith(as_folder):
         return as_folder
-    return own if final.startswith(own) or own.startswith(final) else final
+    if final.startswith(folder) or folder.startswith(final):
+        return folder
+    was_site = folder == f"{site_of(start)}/"
+    return f"{site_of(final_url)}/" if was_site and not names_folder(final_url) else final
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ from webdata_nb.contract.replies import (
     StartReply,
 )
 from webdata_nb.contract.requests import CrawlRequest, ExtendedCrawlRequest, SearchRequest
-from webdata_nb.contract.url_keys import folder_of
+from webdata_nb.contract.url_keys import folder_of, names_folder
 from webdata_nb.errors import (
     Expired,
     IncompleteResult,
@@ -210,7 +210,7 @@ async def _start(client: Client, spec: JobSpec, key: str | None, wait_s: int) ->
     if spec.op == "search":
         return await client.start_search(spec.body, wait_s=wait_s, idempotency_key=key)
     body = spec.body if spec.since is None else spec.body | spec.since.fields
-    with_pattern = spec.with_folder_as_pattern() if body.get("scope") == "folder" else None
+    with_pattern = spec.with_folder_as_pattern() if "scope" in body else None
     if with_pattern is not None and not client.offers_folders:
         return await _start(client, with_pattern, key, wait_s)
     purpose = _purpose_of_extension(spec)
@@ -237,7 +237,7 @@ def _purpose_of_extension(spec: JobSpec) -> str:
     request = spec.request
     if spec.since is not None:
         return "since"
-    folder = isinstance(request, CrawlRequest) and request.scope == "folder"
+    folder = isinstance(request, CrawlRequest) and request.scope != "site"
     if not isinstance(request, ExtendedCrawlRequest):
         return 'scope="folder"' if folder else ""
     wanted = {
@@ -710,8 +710,9 @@ class JobSource(RowSource):
             raise TypeError("the job has not ended")
         outcome = replace(outcome, shortfall=self.shortfall, joined=self.joined)
         request = None if self.spec is None else self.spec.request
-        if isinstance(request, CrawlRequest) and request.scope == "folder" and not outcome.folder:
-            outcome = replace(outcome, folder=folder_of(request.url))
+        if isinstance(request, CrawlRequest) and request.scope != "site" and not outcome.folder:
+            is_folder = request.scope == "folder" or names_folder(request.url)
+            outcome = replace(outcome, folder=folder_of(request.url) if is_folder else "")
         since = None if self.spec is None else self.spec.since
         if since is None:
             return outcome

@@ -30,6 +30,7 @@ from webdata_nb.contract.requests import (
     SearchRequest,
     conflict_of,
 )
+from webdata_nb.contract.url_keys import names_folder
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, did_you_mean, format_value, is_frame, quoted
 from webdata_nb.toolkit.frames import schemas
@@ -618,6 +619,8 @@ class JobSpec:
         if not isinstance(request, CrawlRequest) or request.include_paths:
             return None
         folder = urlsplit(request.url).path.rpartition("/")[0] + "/"
+        if request.scope == "auto" and not names_folder(request.url):
+            folder = "/"
         values = {name: value for name, value in self.body.items() if name != "scope"}
         patterns = {} if folder == "/" else {"include_paths": [f"{folder}**"]}
         return replace(self, request=arguments.build_request(type(request), values | patterns))
@@ -640,8 +643,9 @@ class JobSpec:
     def public_request(self) -> dict[str, Any]:
         """The request without secrets, for receipts and files."""
         public = _as_arguments(arguments.public_request(self.request))
-        if self.scope is not None:
-            public["scope"] = self.scope
+        if isinstance(self.request, CrawlRequest):
+            public.pop("scope", None)
+            public |= {} if self.scope is None else {"scope": self.scope}
         return public if self.max_rows is None else {**public, "limit": self.max_rows}
 
     def params(self, *, local: bool) -> dict[str, Any]:
@@ -653,11 +657,11 @@ class JobSpec:
 
 
 def _scoped_by_url(request: CrawlRequest) -> CrawlRequest:
-    """Return a crawl that keeps to the folder of its URL, where that has a path and no pattern."""
+    """Return a crawl whose URL decides if it keeps to a folder, where it has no other bounds."""
     has_bounds = request.allow_external_links or request.include_paths or request.row_limit == 1
     if has_bounds or urlsplit(request.url).path in {"", "/"}:
         return request
-    return request.model_copy(update={"scope": "folder"})
+    return request.model_copy(update={"scope": "auto"})
 
 
 def is_long(values: Mapping[str, Any] | CrawlDfOptions) -> bool:
@@ -791,9 +795,7 @@ class Input:
     def public_request(self) -> dict[str, Any]:
         """The request without secrets, and without the subject of an invalid input."""
         request = self.spec.public_request
-        hidden = _SUBJECT_FIELDS if self.error is not None else frozenset[str]()
-        if self.labels and self.spec.scope is None:
-            hidden |= {"scope"}  # each URL of a list decides
+        hidden = _SUBJECT_FIELDS if self.error is not None else ()
         return {name: value for name, value in request.items() if name not in hidden}
 
 

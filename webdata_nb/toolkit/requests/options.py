@@ -234,10 +234,11 @@ class SiteOptions(TypedDict, total=False):
 
     scope
         `"folder"` keeps to the folder of the start page, such as `/docs/` for
-        `https://example.com/docs/` and `https://example.com/docs/index.html`; `"site"` keeps to
-        its site, and `"any"` follows links to other sites as well (`allow_external_links=True`
-        is another name for it). By default, a URL with a path is a folder, and one without a
-        path, or with `include_paths`, a site. The receipt counts the pages elsewhere on the site.
+        `https://example.com/docs/start.html`; `"site"` keeps to its site, and `"any"` follows
+        links to other sites as well (`allow_external_links=True` is another name for it). By
+        default, a URL that names a folder (`.../docs/`, `.../docs/index.html`, or `.../docs` where
+        that redirects to `.../docs/`) crawls the folder; the URL of a site or of another page, or
+        a call with `include_paths`, the site. The receipt counts the pages elsewhere on the site.
     max_pages
         Pages at most, 1 to 1000 (default 100); pages that failed count. With `crawl_df` and a
         folder as `out`, or with `audit`, up to 100,000.
