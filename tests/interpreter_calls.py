@@ -119,6 +119,7 @@ def _crawls(toolkit: _Toolkit, site: str, folder: Path) -> None:
     toolkit.headings_df(pages)
     toolkit.tables(pages)
     toolkit.records_df(pages)
+    assert len(toolkit.chunks_df(pages)) >= 8
     toolkit.rights_df(pages)
     assert toolkit.why(pages, pages["url"][0]).is_row
     assert toolkit.retry_failed(pages).equals(pages)

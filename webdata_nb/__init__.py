@@ -14,7 +14,7 @@ crawl, read pages      `crawl_df`, `scrape_df`, `why`
 search                 `search_df`, `engines_df`, `serp_diff`
 ad creatives           `creatives_df`, `advertisers_df`, `gallery`
 fields of pages        `links_df`, `images_df`, `headings_df`, `tables`, `records_df`,
-                       `extract_df`, `rights_df`, `verify`
+                       `extract_df`, `rights_df`, `chunks_df`, `verify`
 web archives           `captures_df`, `to_warc`
 audit of a site        `audit_df`, `audit_report`, `plot_audit`
 jobs                   `crawl_job`, `search_job`, `job`, `jobs_df`, `export_df`,
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         aweights_df,
         awhy,
         captures_df,
+        chunks_df,
         connect,
         crawl_df,
         crawl_job,
@@ -147,6 +148,7 @@ __all__ = [
     "awhy",
     "cache",
     "captures_df",
+    "chunks_df",
     "connect",
     "crawl_df",
     "crawl_job",

@@ -27,6 +27,7 @@ TOPICS: Final = {
         (
             *("crawl_df", "scrape_df", "extract_df", "verify", "why", "Why"),
             *("links_df", "images_df", "headings_df", "tables", "records_df", "rights_df"),
+            "chunks_df",
         ),
     ),
     "audit": Topic(

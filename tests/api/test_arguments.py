@@ -157,6 +157,7 @@ def test_what_is_no_frame_is_refused(tmp_path: Path) -> None:
         webdata_nb.images_df,
         webdata_nb.headings_df,
         webdata_nb.rights_df,
+        webdata_nb.chunks_df,
         webdata_nb.tables,
         lambda df: webdata_nb.to_parquet(df, tmp_path / "x.parquet"),
     ):

@@ -100,6 +100,7 @@ def test_every_frame_function_is_looked_at() -> None:
     others = {
         *("export_df", "history_df", "scrape_df", "watch_df"),
         *("links_df", "images_df", "headings_df", "extract_df", "rights_df", "records_df"),
+        "chunks_df",
     }
     assert (named | {"advertisers_df"}) - others == known
 
@@ -110,6 +111,7 @@ def test_every_frame_function_is_looked_at() -> None:
         (api.links_df, {"url": ["http://a.test/"], "links": [["http://b.test/"]]}),
         (api.images_df, {"url": ["http://a.test/"], "images": [[{"src": "/a.png"}]]}),
         (api.headings_df, {"url": ["http://a.test/"], "headings": [[{"level": 1}]]}),
+        (api.chunks_df, {"url": ["http://a.test/"], "markdown": ["# One"]}),
         (api.rights_df, {"url": ["http://a.test/"], "rights": [{"signals": [{"signal": "tdm"}]}]}),
     ],
 )

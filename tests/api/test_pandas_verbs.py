@@ -113,6 +113,7 @@ def of_site(session: Any, site: Site, backend: DtypeBackend, folder: Path) -> Fr
         "images_df": webdata_nb.images_df(pages),
         "headings_df": webdata_nb.headings_df(pages),
         "rights_df": webdata_nb.rights_df(pages),
+        "chunks_df": webdata_nb.chunks_df(pages),
         "extract_df": webdata_nb.extract_df(pages),
         "tables": webdata_nb.tables(pages)[0],
         "verify": webdata_nb.verify(prices, session=session),

@@ -34,6 +34,7 @@ SYNC = [
     api.images_df,
     api.headings_df,
     api.rights_df,
+    api.chunks_df,
     api.extract_df,
     api.tables,
     api.record,

@@ -57,6 +57,7 @@ from webdata_nb.toolkit.api.start import (
 )
 from webdata_nb.toolkit.calls.budget import Estimate
 from webdata_nb.toolkit.calls.frame_stream import FrameStream
+from webdata_nb.toolkit.frames.chunks import chunks_df
 from webdata_nb.toolkit.frames.compare import diff
 from webdata_nb.toolkit.frames.derive import headings_df, images_df, rights_df, tables
 from webdata_nb.toolkit.frames.exports import to_parquet, to_warc

@@ -41,6 +41,7 @@ from webdata_nb.toolkit.api.start import (
     search_job,
 )
 from webdata_nb.toolkit.frames import compare, derive, frame, input_rows
+from webdata_nb.toolkit.frames.chunks import By, TokenCounter, chunks_df
 from webdata_nb.toolkit.frames.derive import rights_df
 from webdata_nb.toolkit.frames.extracted import extract_df
 from webdata_nb.toolkit.jobs.listings import (
@@ -272,6 +273,18 @@ class FrameAccessor:
     ) -> pd.DataFrame:
         """Return the repeated things of the pages, one row each; see `records_df`."""
         return records_df(self._df, by=by, groups=groups, group=group)
+
+    def chunks(
+        self,
+        *,
+        size: int = 400,
+        overlap: int = 0,
+        by: By = "headings",
+        tokens: str | TokenCounter = "words",
+        near: float | None = 0.8,
+    ) -> pd.DataFrame:
+        """Return the Markdown of the pages in chunks, one row each; see `chunks_df`."""
+        return chunks_df(self._df, size=size, overlap=overlap, by=by, tokens=tokens, near=near)
 
     def rights(self) -> pd.DataFrame:
         """Return every declaration about the use of the pages, one row each; see `rights_df`."""
