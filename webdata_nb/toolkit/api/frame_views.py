@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from webdata_nb import settings
 from webdata_nb.errors import InvalidArgument
@@ -26,8 +27,6 @@ from webdata_nb.toolkit.sites.audit import FINDING_COLUMNS, issue_kinds
 from webdata_nb.toolkit.sites.pages import listed_urls
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
     from matplotlib.figure import Figure
 
@@ -113,6 +112,52 @@ def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
         line=frame.receipt_line(df),
         left_out=max(0, len(df) - most),
     )
+
+
+_PAGE: Final = (
+    '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width"><meta name="color-scheme" '
+    'content="light dark"><meta name="referrer" content="no-referrer">'
+    '<meta http-equiv="Content-Security-Policy" '
+    "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
+    "<title>{title}</title><style>body{{margin:16px;font-family:sans-serif}}"
+    "h1{{font-size:18px;margin:0;overflow-wrap:anywhere}}p{{font-size:13px;margin:4px 0 12px}}"
+    # The window scrolls the table sideways, and its header stays in view.
+    "div{{overflow:visible!important}}details div{{overflow:auto!important}}"
+    "th{{position:sticky;top:0;background:Canvas}}</style></head>"
+    "\n<body><h1>{title}</h1><p>{line}</p>{sheet}</body></html>\n"
+)
+_MAX_SAVED_ROWS: Final = 1000
+
+
+def save(df: pd.DataFrame, target: str | Path) -> Path | str:
+    """Write a frame to a file, in the form that its name says; see `FrameAccessor.save`."""
+    name = str(target)
+    if not isinstance(target, str | Path) or not name:
+        raise InvalidArgument(
+            f"target must be a path, as a string or a pathlib.Path; it is {format_value(target)}"
+        )
+    suffix = f".{name.rpartition('/')[2].rpartition('.')[2].lower()}" if "." in name else ""
+    if suffix in exports.PAGE_SUFFIXES and not storage.is_remote(target):
+        path = arguments.check_file_path("target", target)
+        receipt: Mapping[str, Any] = df.attrs.get(frame.ATTRS, {})
+        title = str(receipt.get("subject") or path.stem)
+        shown = tables.sheet(
+            [str(name) for name in df.columns],
+            frame.to_lists(df.head(_MAX_SAVED_ROWS)),
+            left_out=max(0, len(df) - _MAX_SAVED_ROWS),
+        )
+        line = html.escape(frame.receipt_line(df))
+        page = _PAGE.format(title=html.escape(title), line=line, sheet=shown.markup)
+        storage.write_atomically(path, page.encode(errors="replace"))
+        return path
+    if name.endswith("/") or not suffix or Path(name).is_dir():
+        exports.write_dataset(df, target)
+        return Path(name).expanduser().absolute()
+    exports.require_suffix("target", target, (*exports.SUFFIXES, *exports.PAGE_SUFFIXES))
+    checked = cast("Path | str", arguments.check_out_path(target))
+    exports.write(checked, frame.to_table(df), df.attrs.get(frame.ATTRS, {}))
+    return checked
 
 
 # Formatters of IPython and marimo, which need no extension

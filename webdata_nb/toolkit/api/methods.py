@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec
 
 from webdata_nb.errors import InvalidArgument, NoReceipt, checked_call
 from webdata_nb.toolkit import session as connections
+from webdata_nb.toolkit.api import frame_views
 from webdata_nb.toolkit.api.crawl_questions import alinks_df, averify, awhy, links_df, verify, why
 from webdata_nb.toolkit.api.frame_functions import (
     acrawl_df,
@@ -60,6 +61,7 @@ from webdata_nb.toolkit.terminal_text import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     import pandas as pd
 
@@ -285,6 +287,41 @@ class FrameAccessor:
     ) -> pd.DataFrame:
         """Return the Markdown of the pages in chunks, one row each; see `chunks_df`."""
         return chunks_df(self._df, size=size, overlap=overlap, by=by, tokens=tokens, near=near)
+
+    def save(self, target: str | Path) -> Path | str:
+        """Write the frame to a file or folder that opens without this package.
+
+        Parameters
+        ----------
+        target
+            A file that ends in `.html` (the table of `show` as one page that loads nothing, with
+            the first 1,000 rows), `.xlsx`, `.csv`, `.parquet` or `.jsonl`, or the URL of one of the
+            last four. In workbooks and CSV, lists and dicts are JSON text, and a text that looks
+            like a formula stays a text. Or a folder, such as `"corpus/"`: a dataset that
+            `datasets.load_dataset("corpus")` of Hugging Face loads, with Parquet files and a card.
+
+        Returns
+        -------
+        pathlib.Path or str
+            The absolute path of what was written, or its URL. A file appears complete or not at
+            all.
+
+        Raises
+        ------
+        InvalidArgument
+            The name ends otherwise, or nothing can be written there.
+        MissingExtra
+            XlsxWriter, or a library for the kind of URL, is not installed.
+        OSError
+            It cannot be written.
+
+        Examples
+        --------
+        >>> df = crawl_df(start_url, max_pages=5)
+        >>> df.webdata.save("pages.html").name
+        'pages.html'
+        """
+        return frame_views.save(self._df, target)
 
     def rights(self) -> pd.DataFrame:
         """Return every declaration about the use of the pages, one row each; see `rights_df`."""

@@ -268,6 +268,8 @@ def _content(column: str, value: Any, budget: PictureBudget) -> str:
         return ""
     if (picture := budget.picture(column, value)) is not None:
         return picture
+    if column == "heading_path" and isinstance(value, list):
+        value = " \u203a ".join(map(str, value))
     if isinstance(value, str):
         return link(value, longest=_SHOWN_URL) or _text(value)
     if isinstance(value, list | dict):

@@ -63,12 +63,15 @@ _LINK_TARGET: Final = re.compile(r"\]\([^)\s]*\)")
 _FRAGMENT: Final = "!$&'()*+,;=:@/?-._~%"
 
 _COLUMNS: Final[Mapping[str, pa.DataType]] = {
-    **dict.fromkeys(("id", "url", "link", "title"), schemas.TEXT),
+    "url": schemas.TEXT,
     "position": pa.int32(),
     "heading_path": schemas.TEXTS,
-    **dict.fromkeys(("start", "end", "tokens"), pa.int32()),
+    "tokens": pa.int32(),
     "text": schemas.TEXT,
-    "duplicate_of": schemas.TEXT,
+    "link": schemas.TEXT,
+    "title": schemas.TEXT,
+    **dict.fromkeys(("start", "end"), pa.int32()),
+    **dict.fromkeys(("id", "duplicate_of"), schemas.TEXT),
     "similarity": pa.float64(),
 }
 
@@ -118,15 +121,15 @@ def chunks_df(
         ============ ============ ==============================================================
         column       dtype        meaning
         ============ ============ ==============================================================
-        id           str          hash of the page's URL and the text: the same in a later crawl
         url          str          the page
-        link         str          `url` with the anchor of the chunk's heading, if known
-        title        str          title of the page
         position     Int32        position among the chunks of its page, from 1
         heading_path list of str  the headings above the chunk, the outermost first
-        start, end   Int32        where the text is in the page's Markdown, in characters
         tokens       Int32        its tokens
         text         str          the text
+        link         str          `url` with the anchor of the chunk's heading, if known
+        title        str          title of the page
+        start, end   Int32        where the text is in the page's Markdown, in characters
+        id           str          hash of the page's URL and the text: the same in a later crawl
         duplicate_of str          `id` of the first chunk that says nearly the same
         similarity   Float64      share of triples of words that both have, 0 to 1
         ============ ============ ==============================================================

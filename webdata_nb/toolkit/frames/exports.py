@@ -238,6 +238,85 @@ def to_parquet(
     storage.write_atomically(checked_path(target), data)
 
 
+# The page, and the folder, of a frame that is shared.
+PAGE_SUFFIXES: Final = (".html", ".htm")
+_DATASET_CARD: Final = """\
+---
+configs:
+- config_name: default
+  data_files:
+  - split: train
+    path: data/train-*.parquet
+---
+# {title}
+
+{line}
+
+Made with webdata_nb {version} on {day}. The texts belong to the owners of the pages,
+whose sites say what they may be used for.
+
+| column | type |
+|---|---|
+{columns}
+"""
+_ROWS_PER_SHARD: Final = 100_000
+_SHARD: Final = re.compile(r"train-\d{5}-of-\d{5}\.parquet")
+
+
+def write_dataset(df: pd.DataFrame, target: str | Path) -> None:
+    """Write a frame as a folder that `datasets.load_dataset` of Hugging Face loads.
+
+    It has a dataset card, `README.md`, and Parquet files in `data`. A folder that this function
+    wrote is written anew; one with other files stays as it is.
+
+    Raises
+    ------
+    InvalidArgument
+        The target is a URL or a file, or has other files; or Arrow cannot hold a column.
+    OSError
+        The folder cannot be written.
+    """
+    if storage.is_remote(target):
+        raise InvalidArgument(
+            f"a dataset is written to a folder of this machine; target is {format_path(target)}"
+        )
+    folder = Path(target).expanduser().absolute()
+    if not folder.parent.is_dir() or (folder.exists() and not folder.is_dir()):
+        raise InvalidArgument(
+            f"target must be a folder in a directory that exists; it is {format_path(target)}"
+        )
+    card, data = folder / "README.md", folder / "data"
+    old = {*data.iterdir()} if data.is_dir() else set[Path]()
+    others = {*folder.iterdir()} - {card, data} if folder.is_dir() else set[Path]()
+    others |= {file for file in old if not _SHARD.fullmatch(file.name)}
+    if others or (card.exists() and not old):
+        name = next(iter(sorted(others)), card).relative_to(folder)
+        raise InvalidArgument(
+            f"target must be a new folder, or one with such a dataset; {format_path(target)} has "
+            f"{name}"
+        )
+    attrs = df.attrs.get(frame.ATTRS, {})
+    table = frame.to_table(df)
+    shards = max(1, -(-table.num_rows // _ROWS_PER_SHARD))
+    columns = "\n".join(f"| `{field.name}` | {field.type} |" for field in table.schema)
+    storage.make_folder(data, folder.parent)
+    for number in range(shards):
+        part = table.slice(number * _ROWS_PER_SHARD, _ROWS_PER_SHARD)
+        file = data / f"train-{number:05}-of-{shards:05}.parquet"
+        storage.write_atomically(file, storage.encode(part, own={}, attrs=attrs))
+        old.discard(file)
+    for file in old:
+        file.unlink()
+    text = _DATASET_CARD.format(
+        title=folder.name,
+        line=frame.receipt_line(df),
+        version=__version__,
+        day=f"{datetime.now(UTC):%Y-%m-%d}",
+        columns=columns,
+    )
+    storage.write_atomically(card, text.encode())
+
+
 def checked_path(target: str | Path) -> Path:
     """Return the path of a file to write.
 
