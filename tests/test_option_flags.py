@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
         ("--cookie a=b", {"cookies": {"a": "b"}}),
         ("--extract {}", {"extract": {}}),
         ("--out x.parquet", {"out": Path("x.parquet")}),
-        ("--wait-for 500", {"wait_for": 500}),
+        ("--wait-for 500", {"wait_for": "500"}),
         ("--render", {"render": True}),
         ("--wait-for #main", {"wait_for": "#main"}),
         ("--include-tag main --page-timeout 9", {"include_tags": ["main"], "page_timeout": 9}),

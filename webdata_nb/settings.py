@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import functools
 import getpass
+import math
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import platformdirs
@@ -37,12 +40,27 @@ CACHE_BYTES: Final = 10 * 2**30
 PROGRESS_KINDS: Final = ("bar", "html", "log", "panel", "marimo")
 TRACEBACKS: Final = ("short", "full")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+# What is allowed as a duration, for messages, and its texts.
+DURATION: Final = 'a number of seconds, or a duration such as "90s", "2min", "1h 30min" or "7d"'
+_SECONDS_OF: Final = {
+    "ms msec milliseconds millisecond": 0.001,
+    "s sec secs second seconds": 1,
+    "m min mins minute minutes": 60,
+    "h hr hrs hour hours": 3600,
+    "d day days": 86_400,
+    "w week weeks": 604_800,
+}
+_UNITS: Final = {unit: s for units, s in _SECONDS_OF.items() for unit in units.split()}
+_PART: Final = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(sorted(_UNITS, key=len, reverse=True))})")
+_DURATION: Final = re.compile(rf"{_PART.pattern}(?:(?:\s|,|and)*{_PART.pattern})*")
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?|inf(?:inity)?", re.ASCII)
 _TRUE_WORDS: Final = frozenset({"1", "on", "yes", "true"})
 _FALSE_WORDS: Final = frozenset({"0", "off", "no", "false"})
 
 
 _NAMES_OF: Final = "engines[{!r}] must be a list of provider names"
 _V = TypeVar("_V")
+Duration: TypeAlias = float | str | timedelta
 
 
 # Variables
@@ -62,12 +80,53 @@ def parse_progress(_name: str, text: str) -> str | bool:
     return word in _TRUE_WORDS if word in _TRUE_WORDS | _FALSE_WORDS else word
 
 
-def parse_number(name: str, text: str) -> float:
-    """Parse a number of seconds."""
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{name} must be a number of seconds; it is {text!r}") from None
+def seconds(value: object) -> float | None:
+    """Return a duration in seconds: a number of them, a timedelta or a text; None for others.
+
+    Examples
+    --------
+    >>> [seconds(text) for text in ("90", "1h 30min", "500ms", "7 days", "soon")]
+    [90.0, 5400.0, 0.5, 604800.0, None]
+    """
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return None if math.isnan(value) else float(value)
+    if not isinstance(value, str):
+        return None
+    if _NUMBER.fullmatch(value.strip().lower()):
+        return float(value)
+    if not _DURATION.fullmatch(value.strip().lower()):
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(value.lower()))
+
+
+def earlier_time(text: str, now: datetime) -> datetime | None:
+    """Return the time that "today", "yesterday" or a duration such as "2 days ago" means.
+
+    A day is its first moment in the zone of `now`; None for any other text.
+
+    Examples
+    --------
+    >>> now = datetime(2026, 11, 29, 6, 53, tzinfo=UTC)
+    >>> [str(earlier_time(text, now))[:16] for text in ("yesterday", "6h", "2 weeks ago")]
+    ['2026-11-28 00:00', '2026-11-29 00:53', '2026-11-15 06:53']
+    """
+    word = text.strip().lower()
+    if word in {"today", "yesterday"}:
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        return midnight - timedelta(days=word == "yesterday")
+    passed = None if _NUMBER.fullmatch(word) else seconds(word.removesuffix(" ago"))
+    with suppress(OverflowError):
+        return None if passed is None else now - timedelta(seconds=passed)
+    return None
+
+
+def parse_seconds(name: str, text: str) -> float:
+    """Parse a duration."""
+    if (duration := seconds(text)) is None:
+        raise ValueError(f"{name} must be {DURATION}; it is {text!r}")
+    return duration
 
 
 def parse_bytes(name: str, text: str) -> int:
@@ -256,15 +315,14 @@ def flag_check(name: str) -> Callable[[object], bool | None]:
     return check
 
 
-def check_ttl(value: float | None) -> float | None:
-    """Check a number of seconds."""
+def check_ttl(value: object) -> float | None:
+    """Check a duration; return it in seconds."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise ValueError(
-            f"ttl (WEBDATA_TTL) must be a number of seconds from 0; it is {format_value(value)}"
-        )
-    return value
+    duration = seconds(value)
+    if duration is None or duration < 0:
+        raise ValueError(f"ttl (WEBDATA_TTL) must be {DURATION}; it is {format_value(value)}")
+    return duration
 
 
 def check_cache_bytes(value: object) -> int:
@@ -505,7 +563,8 @@ class Options:
     compact_tables : bool or None
         False displays result frames in notebooks as pandas does, not as compact tables.
     ttl : float or None
-        Seconds for which a cached answer is fresh; None for each operation's own default.
+        Seconds for which a cached answer is fresh, or a duration such as "1h"; None for each
+        operation's own default.
     log : str or None
         Level of the `webdata_nb` logger: debug, info, warning, error or critical.
     tracebacks : str or None
@@ -594,9 +653,9 @@ class Options:
             check=flag_check("compact_tables (WEBDATA_COMPACT_TABLES)"),
         ),
     )
-    ttl: float | None = field(
+    ttl: Duration | None = field(
         default=None,
-        metadata=_source("WEBDATA_TTL", parse=parse_number, check=check_ttl),
+        metadata=_source("WEBDATA_TTL", parse=parse_seconds, check=check_ttl),
     )
     log: str | None = field(
         default=None,

@@ -80,7 +80,31 @@ BAD: list[tuple[Callable[..., pd.DataFrame], tuple[Any, ...], dict[str, Any], st
     (creatives_df, ("AR1",), {"date_range": "today"}, "date_range must be one of yesterday"),
     (jobs_df, (), {"limit": 0}, "limit must be a whole number, 1 or more"),
     (crawl_df, (SITE,), {"ttl": -1}, "ttl must be 0 seconds or more"),
-    (crawl_df, (SITE,), {"ttl": "1h"}, "ttl must be a number of seconds"),
+    (
+        crawl_df,
+        (SITE,),
+        {"ttl": "soon"},
+        'ttl must be a number of seconds, or a duration such as "',
+    ),
+    (crawl_df, (SITE,), {"timeout": "-2min"}, "timeout must be a number of seconds, or a duration"),
+    (
+        webdata_nb.scrape_df,
+        (SITE,),
+        {"page_timeout": 400},
+        "page_timeout must be from 0.001 to 300 seconds",
+    ),
+    (
+        webdata_nb.scrape_df,
+        (SITE,),
+        {"page_timeout": "6min"},
+        "page_timeout must be from 0.001 to 300 seconds",
+    ),
+    (
+        crawl_df,
+        (SITE,),
+        {"scrape_options": {"timeout": "x"}},
+        "scrape_options.timeout must be a number of seconds",
+    ),
     (crawl_df, (SITE,), {"timeout": 0}, "timeout must be more than 0 seconds"),
     (crawl_df, (SITE,), {"timeout": float("nan")}, "timeout must be a number of seconds"),
     (crawl_df, (SITE,), {"cache": "yes"}, "cache must be True or False"),
@@ -164,4 +188,4 @@ def test_what_is_no_frame_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InvalidArgument, match="DataFrame"):
             call(wrong)
     with pytest.raises(InvalidArgument, match="older_than"):
-        webdata_nb.cache.clear(older_than="a day")  # type: ignore[arg-type]
+        webdata_nb.cache.clear(older_than="a day")

@@ -244,7 +244,7 @@ def test_failed_captures_are_not_tried_again(
         ({"as_of": {"date": "2024-06-01", "source": "archive.today"}}, "source of as_of must"),
         ({"as_of": {"date": "2024-06-01", "max_distance": -1}}, "max_distance must be a number of"),
         (
-            {"as_of": {"date": "2024-06-01", "max_distance": "30 days"}},
+            {"as_of": {"date": "2024-06-01", "max_distance": "soon"}},
             "max_distance must be a num",
         ),
         ({"as_of": {"source": "wayback"}}, "as_of must have the entry date"),

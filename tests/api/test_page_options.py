@@ -337,7 +337,7 @@ def test_signatures_show_defaults_of_the_service() -> None:
     crawl = inspect.signature(api.crawl_df).parameters
     assert crawl["max_pages"].default == 100
     assert crawl["formats"].default == ("markdown",)
-    assert inspect.signature(api.scrape_df).parameters["page_timeout"].default == 30000
+    assert inspect.signature(api.scrape_df).parameters["page_timeout"].default == 30
     assert crawl["timeout"].default is None
     assert crawl["scrape_options"].default is None
     assert inspect.signature(api.search_df).parameters["num_results"].default == 10

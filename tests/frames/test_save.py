@@ -16,22 +16,30 @@ import pytest
 from webdata_nb import chunks_df
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.toolkit.frames import exports, frame
+from webdata_nb.toolkit.frames.rows import to_table
 
 FORMULA = '=HYPERLINK("http://evil.test","x")'
 EXTRACT = {"name": "Lämp", "tags": ["a", None], "price": 9.5}
 
 
 def pages(rows: int = 3) -> pd.DataFrame:
-    columns = {
-        "url": [f"https://a.test/{n}" for n in range(rows)],
-        "title": [FORMULA, "<script>alert(1)</script>", *["Title"] * rows][:rows],
-        "extract": pd.Series([EXTRACT, *[None] * rows][:rows], dtype=object),
-        "links": pd.Series([["https://a.test/", "https://b.test/"]] * rows),
-        "markdown": [f'# Page {n}\n\nText with, commas\nand "quotes".' for n in range(rows)],
-        "fetched_at": pd.Series([pd.Timestamp("2026-11-29T06:00:00.25Z")] * rows),
-        "depth": pd.array([0, *[None] * rows][:rows], "Int16"),
-    }
-    df = frame.from_columns(columns)
+    table = to_table(
+        "crawl",
+        [
+            {
+                "url": f"https://a.test/{n}",
+                "title": (FORMULA, "<script>alert(1)</script>", "Title")[min(n, 2)],
+                "extract": EXTRACT if n == 0 else None,
+                "links": ["https://a.test/", "https://b.test/"],
+                "markdown": f'# Page {n}\n\nText with, commas\nand "quotes".',
+                "fetched_at": "2026-11-29T06:00:00.25Z",
+                "depth": 0 if n == 0 else None,
+            }
+            for n in range(rows)
+        ],
+    )
+    names = ["url", "title", "extract", "links", "markdown", "fetched_at", "depth"]
+    df = frame.build(table, columns=names)
     line = "crawl https://a.test/: 3 rows"
     df.attrs = {frame.ATTRS: {"kind": "crawl", "subject": "https://a.test/", "line": line}}
     return df
@@ -65,9 +73,9 @@ print(json.dumps(frame))
 """
 
 
-def test_files_open_without_this_package(tmp_path: Path) -> None:
+def test_files_open_without_this_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     df = pages()
-    exports._shown_losses.update(("csv", "xlsx"))
+    monkeypatch.setattr(exports, "_shown_losses", {"csv", "xlsx"})
     for suffix in ("parquet", "csv", "jsonl", "xlsx"):
         assert df.webdata.save(tmp_path / f"pages.{suffix}") == tmp_path / f"pages.{suffix}"
     command = [sys.executable, "-c", READER, str(tmp_path)]

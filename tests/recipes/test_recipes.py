@@ -27,6 +27,7 @@ from tests.site.plain_reading import PlainPage
 from tests.site.server import Site
 from webdata_nb import settings
 from webdata_nb.contract.choices import ENGINES
+from webdata_nb.toolkit.frames import exports
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = CHECKOUT / "docs" / "recipes"
@@ -418,6 +419,23 @@ def test_corpus(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert {world.site.at(path) for path in paths} <= set(corpus["url"])
     assert corpus["markdown"].str.contains("has a paragraph of its own").all()
     assert " pages\n" in capsys.readouterr().out
+    chunks = world.run("corpus", 1)["chunks"]
+    assert set(chunks["url"]) <= set(corpus["url"])
+    text = dict(zip(corpus["url"], corpus["markdown"], strict=True))
+    spans = zip(chunks["url"], chunks["start"], chunks["end"], chunks["text"], strict=True)
+    assert all(text[url][start:end] == part for url, start, end, part in spans)
+    [part] = (world.folder / "chunks" / "data").glob("train-*.parquet")
+    assert pd.read_parquet(part)["text"].tolist() == chunks["text"].tolist()
+
+
+@pytest.mark.slow
+def test_shared_results(world: World) -> None:
+    world.patch.setattr(exports, "_shown_losses", {"xlsx"})
+    prices = world.run("share-results")["prices"]
+    assert "http" in (world.folder / "prices.html").read_text("utf-8")
+    read = pd.read_excel(world.folder / "prices.xlsx", sheet_name="rows")
+    assert read["price"].fillna(0).tolist() == prices["price"].fillna(0).tolist()
+    assert prices["price"].notna().any()
 
 
 @pytest.mark.slow

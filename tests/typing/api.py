@@ -169,7 +169,8 @@ def page_options_are_arguments_and_a_dict() -> None:
     crawl_df("http://site.test", formats=["json"])  # type: ignore[list-item]
     crawl_df("http://site.test", render="always")  # type: ignore[call-overload]
     crawl_df("http://site.test", scrape_options={"format": ["links"]})  # type: ignore[call-overload]
-    scrape_df("http://site.test", scrape_options={"timeout": "5"})  # type: ignore[arg-type]
+    scrape_df("http://site.test", scrape_options={"timeout": "5s"}, timeout="2min", ttl="1h")
+    scrape_df("http://site.test", scrape_options={"timeout": ["5s"]})  # type: ignore[arg-type]
     scrape_df("http://site.test", only_main_content="yes")  # type: ignore[arg-type]
 
 

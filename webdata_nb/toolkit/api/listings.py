@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from webdata_nb.contract.choices import ArchiveSource, CaptureMatch
     from webdata_nb.contract.replies import CaptureEntry, CapturesReply, Reply
+    from webdata_nb.settings import Duration
     from webdata_nb.toolkit.client.client import Client
     from webdata_nb.toolkit.frames.frame import DtypeBackend
     from webdata_nb.toolkit.session import Connection
@@ -39,7 +40,7 @@ async def aadvertisers_df(
     *,
     limit: int = limits.ADVERTISERS_DEFAULT,
     session: Connection | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+    timeout: Duration | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
     dtype_backend: DtypeBackend = "pandas",
 ) -> pd.DataFrame:
     """Find the advertisers that a name or a domain may mean, best first.
@@ -121,7 +122,7 @@ async def acaptures_df(
     end: str | date | None = None,
     max_rows: int | None = MAX_ROWS_DEFAULT,
     session: Connection | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+    timeout: Duration | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
     dtype_backend: DtypeBackend = "pandas",
 ) -> pd.DataFrame:
     """List what a web archive captured of a URL, one row for each distinct capture.

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from webdata_nb.settings import Duration
     from webdata_nb.toolkit.api.crawl_questions import Why
     from webdata_nb.toolkit.api.frame_functions import (
         AsyncCrawlDf,
@@ -342,7 +343,7 @@ class FrameAccessor:
         cookies: Mapping[str, str] | None = None,
         session: Connection | None = None,
         progress: bool | str | None = None,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
     ) -> pd.DataFrame:
         """Repeat the call that returned the frame, with a new request, and return the new frame.
 

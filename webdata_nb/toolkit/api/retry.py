@@ -27,6 +27,7 @@ from webdata_nb.toolkit.requests.inputs import (
     page_inputs,
     request_values,
     valid_specs,
+    with_units,
 )
 from webdata_nb.toolkit.requests.options import (
     ResultPageOptions,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from webdata_nb.settings import Duration
     from webdata_nb.toolkit.session import Connection
 
 # Failed rows
@@ -58,7 +60,7 @@ async def aretry_failed(
     cookies: Mapping[str, str] | None = None,
     session: Connection | None = None,
     progress: bool | str | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+    timeout: Duration | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
     executor: Executor | None = None,
     budget: float | None = None,
 ) -> pd.DataFrame:
@@ -201,8 +203,9 @@ class _Retry:
         if self._kind == "search":
             pages = request_values(self._request, ResultPageOptions)
             return {"scrape_options": self._with_secrets(pages)}
+        pages = with_units(self._request.get("scrape_options", {}))
         return {
-            "scrape_options": self._with_secrets(self._request.get("scrape_options", {})),
+            "scrape_options": self._with_secrets(pages),
             "respect_robots_txt": self._request.get("respect_robots_txt"),
             "rights": self._request.get("purpose") or self._request.get("rights"),
         }
@@ -338,6 +341,8 @@ def _crawl_arguments(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of `crawl_df` for the fields of a request in a receipt."""
     arguments = dict(fields)
     arguments.pop("archive_version", None)
+    if "scrape_options" in arguments:
+        arguments["scrape_options"] = with_units(arguments["scrape_options"])
     if "warc" in arguments:
         arguments["out"] = arguments.pop("warc")
     if (purpose := arguments.pop("purpose", None)) is not None:

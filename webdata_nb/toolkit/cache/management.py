@@ -23,6 +23,8 @@ from webdata_nb.toolkit.session import default_connection
 if TYPE_CHECKING:
     import pandas as pd
 
+    from webdata_nb.settings import Duration
+
 __all__ = ["clear", "ls", "path", "size"]
 
 OPS: Final = ("search", "crawl", "creatives")
@@ -70,7 +72,7 @@ def ls() -> pd.DataFrame:
 
 
 def clear(
-    op: str | None = None, *, older_than: float | None = None, site: str | None = None
+    op: str | None = None, *, older_than: Duration | None = None, site: str | None = None
 ) -> int:
     """Remove cached results; files that others put into the directory stay.
 
@@ -79,7 +81,7 @@ def clear(
     op
         Only results of `search`, `crawl` or `creatives`; of all three when None.
     older_than
-        Only results taken more than this many seconds ago.
+        Only results taken longer ago: seconds, or a duration such as `"7d"`.
     site
         Any URL of a site: only crawls of this site. The local search forgets the site's pages as
         well, unless `op` or `older_than` restrict the removal; they return when the site is crawled
@@ -103,21 +105,21 @@ def clear(
             f"op must be one of {', '.join(OPS)}, or None for all; "
             f"it is {format_value(op)}{suggestion}"
         )
-    number = isinstance(older_than, int | float) and not isinstance(older_than, bool)
-    if older_than is not None and not (number and older_than >= 0):
+    age_s = 0.0 if older_than is None else settings.seconds(older_than)
+    if age_s is None or age_s < 0:
         raise InvalidArgument(
-            f"older_than must be a number of seconds, 0 or more; it is {format_value(older_than)}"
+            f"older_than must be {settings.DURATION}; it is {format_value(older_than)}"
         )
     origin = None if site is None else _origin_of(site)
     result_cache.sweep(path())
     result_cache.sweep_locks(path())
     claimed_op = "crawl" if site is not None and op is None else op
-    result_cache.remove_abandoned_claims(path(), claimed_op, older_than_s=older_than or 0.0)
+    result_cache.remove_abandoned_claims(path(), claimed_op, older_than_s=age_s)
     unwanted = [
         file.path
         for file in result_cache.cache_files(path())
         if (op is None or op == _op(file))
-        and time.time() - file.at.timestamp() >= (older_than or 0)
+        and time.time() - file.at.timestamp() >= age_s
         and (origin is None or _is_crawl_of(file, origin))
     ]
     removed = result_cache.remove(path(), unwanted)

@@ -10,16 +10,20 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from webdata_nb import settings
 from webdata_nb.contract import events
 from webdata_nb.contract.events import EVENT_ID_HEADER
 from webdata_nb.contract.outcomes import TERMINAL
 from webdata_nb.errors import InvalidArgument, NoWebhook
 from webdata_nb.foreign_json import MalformedJson, decode_json
+from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.bridge import PORTAL
 from webdata_nb.toolkit.stream import Stream
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+    from webdata_nb.settings import Duration
 
 # Verifies a webhook delivery: its signature, and the age of its timestamp.
 
@@ -257,7 +261,7 @@ def receive_webhooks(
     host: str = "127.0.0.1",
     port: int = 0,
     public_url: str | None = None,
-    timeout: float | None = None,
+    timeout: Duration | None = None,
 ) -> Receiver:
     """Receive a job's webhooks here, verified and each once, up to its end.
 
@@ -275,7 +279,7 @@ def receive_webhooks(
         path is added to it. Services take public `https://` addresses only; the local service
         takes this machine's as they are.
     timeout
-        Seconds to wait for each event; for ever when None.
+        Seconds to wait for each event, or a duration such as `"10min"`; for ever when None.
 
     Returns
     -------
@@ -302,11 +306,14 @@ def receive_webhooks(
         raise InvalidArgument("secret must not be empty")
     if public_url is not None and not public_url.startswith(("https://", "http://")):
         raise InvalidArgument("public_url must be an http:// or https:// address")
+    wait_s = None if timeout is None else settings.seconds(timeout)
+    if timeout is not None and (wait_s is None or wait_s <= 0):
+        raise InvalidArgument(f"timeout must be {settings.DURATION}; it is {format_value(timeout)}")
     return Receiver(
         secrets.token_urlsafe(32) if secret is None else secret,
         host=host,
         port=port,
         public_url=public_url,
         job_id=job_id,
-        timeout=timeout,
+        timeout=wait_s,
     )

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from polars import DataFrame as PolarsFrame
 
+    from webdata_nb.settings import Duration
     from webdata_nb.toolkit.frames.frame import DtypeBackend
 
 ExportFormat = Literal["json", "csv", "zip", "parquet", "jsonl"]
@@ -166,7 +167,7 @@ class Job:
     async def await_(
         self,
         *,
-        timeout: float | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
+        timeout: Duration | None = None,  # noqa: ASYNC109 - the user's name; asyncio.timeout does it
         progress: bool | str | None = None,
     ) -> str:
         """Wait until the job has ended, and return its final status.
@@ -317,7 +318,7 @@ class Job:
     async def adf(
         self,
         *,
-        timeout: float | None = None,  # noqa: ASYNC109 - as in `await_`
+        timeout: Duration | None = None,  # noqa: ASYNC109 - as in `await_`
         progress: bool | str | None = None,
         cache: bool = True,
         on_incomplete: OnIncomplete = "raise",

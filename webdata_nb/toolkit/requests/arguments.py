@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -27,7 +27,7 @@ from pydantic_core import PydanticSerializationError
 from webdata_nb.contract.error_messages import plain_message
 from webdata_nb.contract.fields import SECRET_FIELDS, WEBHOOK_FIELDS, Strict
 from webdata_nb.errors import ConnectionFailed, InvalidArgument
-from webdata_nb.settings import Options, Settings
+from webdata_nb.settings import DURATION, Options, Settings, earlier_time, seconds
 from webdata_nb.suggestions import (
     closest,
     closest_url,
@@ -288,15 +288,15 @@ def _parsed_text(kind: str, text: str) -> str | None:
     return text.capitalize() if text.lower() in {"true", "false"} else None
 
 
-def check_seconds(name: str, value: float | None, *, minimum: float = 0.0) -> float | None:
-    """Return a number of seconds, or None."""
+def check_seconds(name: str, value: object, *, minimum: float = 0.0) -> float | None:
+    """Return a duration in seconds, or None."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        raise InvalidArgument(f"{name} must be a number of seconds; it is {format_value(value)}")
-    if value < minimum:
-        raise InvalidArgument(f"{name} must be {minimum:g} seconds or more; it is {value:g}")
-    return float(value)
+    if (duration := seconds(value)) is None:
+        raise InvalidArgument(f"{name} must be {DURATION}; it is {format_value(value)}")
+    if duration < minimum:
+        raise InvalidArgument(f"{name} must be {minimum:g} seconds or more; it is {duration:g}")
+    return duration
 
 
 def check_flag(name: str, value: object) -> bool:
@@ -333,20 +333,26 @@ def check_entries(name: str, value: Mapping[Any, Any], group: type) -> dict[str,
 def time_text(name: str, value: object) -> str:
     """Return a time as requests have it; one without a time zone is in UTC.
 
+    "yesterday" and "7d" are days, so that calls of one day are the same request.
+
     Raises
     ------
     InvalidArgument
         It is no text, date or datetime.
     """
     if isinstance(value, str):
-        return value
+        if (at := earlier_time(value, now := datetime.now(UTC))) is None:
+            return value
+        is_day = at.time() in {time(), now.time()}
+        return (at.date() if is_day else at).isoformat(*() if is_day else ("T", "seconds"))
     if isinstance(value, datetime):
         at = value.replace(tzinfo=UTC) if value.tzinfo is None else value
         return at.isoformat(timespec="seconds")
     if isinstance(value, date):
         return value.isoformat()
     raise InvalidArgument(
-        f'{name} must be a date or time, such as "2024-06-01"; it is {format_value(value)}'
+        f'{name} must be a date or time, such as "2024-06-01" or "yesterday"; it is '
+        f"{format_value(value)}"
     )
 
 
@@ -565,7 +571,7 @@ def _settings(connection: Connection, options: CallArguments) -> Settings:
     return connection.settings(Options(progress=progress, ttl=ttl_s, offline=offline))
 
 
-def _timeout(value: float | None) -> float | None:
+def _timeout(value: object) -> float | None:
     seconds = check_seconds("timeout", value)
     if seconds == 0:
         raise InvalidArgument(
@@ -574,7 +580,7 @@ def _timeout(value: float | None) -> float | None:
     return seconds
 
 
-def _stale(value: bool | float) -> float | None:
+def _stale(value: object) -> float | None:
     """Return the greatest age of an answer that may replace an error; None allows none."""
     if isinstance(value, bool):
         return math.inf if value else None

@@ -27,9 +27,13 @@ def word_list(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def number_or_text(text: str) -> int | str:
-    """Return a number where the text is one."""
-    return int(text) if text.isdecimal() else text
+def duration(text: str) -> float:
+    """Return the seconds of a duration."""
+    from webdata_nb import settings  # noqa: PLC0415 - imports more than the help of a command needs
+
+    if (seconds := settings.seconds(text)) is None:
+        raise argparse.ArgumentTypeError(f"must be {settings.DURATION}; it is {text!r}")
+    return seconds
 
 
 def json_value(text: str) -> Any:
@@ -66,6 +70,7 @@ class PairAction(argparse.Action):
 _SETTINGS_BY_TYPE: Final[Mapping[str, Mapping[str, Any]]] = {
     "int": {"type": int, "metavar": "N"},
     "float": {"type": float, "metavar": "S"},
+    "Duration": {"type": duration, "metavar": "TIME"},
     "str": {"metavar": "TEXT"},
     "str | Sequence[str]": {"metavar": "TEXT"},
     "str | Path": {"type": Path, "metavar": "FILE"},
@@ -87,14 +92,13 @@ _SETTINGS_BY_NAME: Final[Mapping[str, Mapping[str, Any]]] = {
     "extract": {"type": json_value, "metavar": "JSON"},
     "format_options": {"type": json_value, "metavar": "JSON"},
     "render": {"action": argparse.BooleanOptionalAction},
-    "wait_for": {"type": number_or_text, "metavar": "MS|SELECTOR"},
-    "page_timeout": {"type": int, "metavar": "MS"},
+    "wait_for": {"metavar": "TIME|SELECTOR"},
     "include_tags": {"action": "append", "metavar": "SELECTOR"},
     "exclude_tags": {"action": "append", "metavar": "SELECTOR"},
     "base": {"metavar": "last|JOB|TIME"},
     "date": {"metavar": "DATE"},
     "source": {"metavar": "NAME|FILE"},
-    "max_distance": {"type": float, "metavar": "DAYS"},
+    "max_distance": {"metavar": "DAYS"},
     "recheck": {"type": float, "metavar": "SHARE"},
     "only_new": {"action": "store_true"},
     "refresh": {"action": "store_true"},

@@ -32,6 +32,7 @@ from webdata_nb.contract.requests import (
 )
 from webdata_nb.contract.url_keys import names_folder
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.settings import DURATION, earlier_time, seconds
 from webdata_nb.suggestions import closest, did_you_mean, format_value, is_frame, quoted
 from webdata_nb.toolkit.frames import schemas
 from webdata_nb.toolkit.requests import arguments
@@ -298,7 +299,7 @@ def _with_extract_request(scrape_options: Mapping[str, Any]) -> dict[str, Any]:
 LAST: Final = "last"
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ATTRS: Final = "webdata"
-_ALLOWED: Final = '"last", a frame of crawl_df, the id of a crawl, or a time'
+_ALLOWED: Final = '"last", a frame of crawl_df, the id of a crawl, or a time, such as "yesterday"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,12 +402,15 @@ def _kind_of(receipt: Mapping[str, Any]) -> str:
 
 def _time(text: str) -> datetime:
     """Return a time; one without a time zone is in that of this machine."""
+    if (at := earlier_time(text, datetime.now().astimezone())) is not None:
+        return at
     try:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError, OSError):
         raise InvalidArgument(f"since must be {_ALLOWED}; it is {format_value(text)}") from None
 
 
+_SECONDS_PER_DAY: Final = 86_400
 _MODELS: Final[Mapping[str, type[SearchRequest | CrawlRequest | CreativesRequest]]] = {
     "search": SearchRequest,
     "crawl": CrawlRequest,
@@ -879,15 +883,60 @@ def crawl_fields(options: object, group: type) -> dict[str, Any]:
     Raises
     ------
     InvalidArgument
-        `rights` has another value than those in its description.
+        `rights` has another value than those in its description, or a time of a page one that is
+        no duration.
     """
     fields = request_values(options, group)
+    for name in _MILLISECONDS:
+        if fields.get(name) is not None:
+            fields[name] = _milliseconds(name, fields[name])
+    if isinstance(entries := fields.get("scrape_options"), Mapping):
+        fields["scrape_options"] = {
+            name: _milliseconds(f"scrape_options.{name}", value)
+            if name in _MILLISECONDS.values() and value is not None
+            else value
+            for name, value in entries.items()
+        }
     rights = fields.pop("rights", None)
     if isinstance(rights, bool):
         fields["rights"] = rights
     elif rights is not None:
         fields["purpose"] = arguments.check_choice("rights", rights, PURPOSES, "True, False")
     return fields
+
+
+# Options in seconds, and the fields of requests, in milliseconds.
+_MILLISECONDS: Final = {"page_timeout": "timeout", "wait_for": "wait_for"}
+# From here, a number is one of the contract, in milliseconds: nobody waits so many seconds.
+_CONTRACT_MS: Final = {"page_timeout": 1000, "timeout": 1000, "wait_for": 61}
+
+
+def _milliseconds(name: str, value: object) -> object:
+    """Return the milliseconds of a duration; a text that is none, such as a selector, as it is."""
+    duration = seconds(value)
+    if duration is None:
+        if isinstance(value, str) and name.endswith("wait_for"):
+            return value
+        raise InvalidArgument(f"{name} must be {DURATION}; it is {format_value(value)}")
+    low, high = limits.SCRAPE_TIMEOUT_MS
+    is_of_contract = duration >= _CONTRACT_MS[name.rpartition(".")[2]]
+    has_unit = isinstance(value, timedelta) or (isinstance(value, str) and value[-1:].isalpha())
+    if is_of_contract and not has_unit:
+        duration /= 1000
+    if not low <= round(duration * 1000) <= high:
+        raise InvalidArgument(
+            f"{name} must be from {low / 1000:g} to {high / 1000:g} seconds; it is "
+            f"{format_value(value)}"
+        )
+    return round(duration * 1000)
+
+
+def with_units(scrape_options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `scrape_options` of a request as arguments, whose times have a unit."""
+    return {
+        name: f"{value}ms" if name in _MILLISECONDS.values() and isinstance(value, int) else value
+        for name, value in scrape_options.items()
+    }
 
 
 class InputList(Sequence[Input]):
@@ -1097,8 +1146,9 @@ def _read_as_of(as_of: object) -> tuple[object, dict[str, Any]]:
         )
     entries["as_of"] = arguments.time_text("as_of", entries.pop("date"))
     distance = entries.get("max_distance")
-    if isinstance(distance, timedelta):
-        entries["max_distance"] = distance / timedelta(days=1)
+    if isinstance(distance, str | timedelta) and (duration := seconds(distance)) is not None:
+        is_number = isinstance(distance, str) and distance[-1:].isdigit()
+        entries["max_distance"] = duration if is_number else duration / _SECONDS_PER_DAY
     return None, entries
 
 

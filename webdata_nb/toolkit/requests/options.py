@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from webdata_nb.contract.choices import ArchiveSource, Engine, Format, Purpose, Strategy
+    from webdata_nb.settings import Duration
     from webdata_nb.toolkit.dask_executor import DaskClient
     from webdata_nb.toolkit.frames.frame import DtypeBackend
     from webdata_nb.toolkit.session import Connection
@@ -153,7 +154,8 @@ class ScrapedPageOptions(ResultPageOptions, total=False):
     cookies
         Cookies for the pages; no file stores them.
     wait_for
-        Milliseconds to wait in a browser before the page is read, or a CSS selector to wait for.
+        Seconds to wait in a browser before the page is read, a duration such as `"500ms"`, or a
+        CSS selector to wait for. A number above 60 is in milliseconds, as in the HTTP contract.
     include_tags
         CSS selectors of elements to read; all others are omitted.
     exclude_tags
@@ -163,29 +165,30 @@ class ScrapedPageOptions(ResultPageOptions, total=False):
         `"auto"` those that are empty without their scripts, False none.
     """
 
-    wait_for: int | str | None
+    wait_for: Duration | None
     include_tags: Sequence[str] | None
     exclude_tags: Sequence[str] | None
     render: bool | Literal["auto"] | None
 
 
 class ScrapeOptionsDict(ScrapedPageOptions, total=False):
-    """The `scrape_options` of a crawl; its `timeout` is in milliseconds."""
+    """The `scrape_options` of a crawl; its `timeout` is `page_timeout` of a list of pages."""
 
-    timeout: int | None
+    timeout: Duration | None
 
 
 class PageOptions(ScrapedPageOptions, total=False):
     """The page options of a list of pages, as arguments.
 
     page_timeout
-        Milliseconds for each page (default 30000).
+        Seconds for each page (default 30), or a duration such as `"1min"`. A number from 1000 is
+        in milliseconds, as in the HTTP contract.
     scrape_options
         The page options as a dict: `formats` to `render`, and `timeout` for `page_timeout`. An
         option that is passed both ways is an error.
     """
 
-    page_timeout: int | None
+    page_timeout: Duration | None
     scrape_options: ScrapeOptionsDict | None
 
 
@@ -195,13 +198,14 @@ class CrawlPageOptions(TypedDict, total=False):
     scrape_options
         How each page is loaded and read, as a dict with any of these entries: `headers` and
         `cookies` for the pages (no file stores them); `mobile` to visit pages as a phone does,
-        `mobile_device` as the named device; `wait_for`, milliseconds to wait in a browser before
-        the page is read, or a CSS selector to wait for; `timeout`, milliseconds for each page
-        (default 30000); `include_tags`, CSS selectors of elements to read, and `exclude_tags` of
-        elements to omit; `format_options`, `{"markdown": {"mode": ...}, "screenshot": {"capture",
-        "full_page", "width", "height"}}` with sizes in CSS pixels. It takes `formats`,
-        `only_main_content`, `extract` and `render` as well; an option that is passed both ways is
-        an error.
+        `mobile_device` as the named device; `wait_for`, seconds to wait in a browser before the
+        page is read, a duration such as `"500ms"`, or a CSS selector to wait for; `timeout`,
+        seconds for each page (default 30), or a duration (a `wait_for` above 60 and a `timeout`
+        from 1000 are milliseconds, as in the HTTP contract); `include_tags`, CSS selectors of
+        elements to read, and `exclude_tags` of elements to omit; `format_options`, `{"markdown":
+        {"mode": ...}, "screenshot": {"capture", "full_page", "width", "height"}}` with sizes in CSS
+        pixels. It takes `formats`, `only_main_content`, `extract` and `render` as well; an option
+        that is passed both ways is an error.
     """
 
     formats: Sequence[Format] | None
@@ -315,37 +319,38 @@ class AsOfDict(TypedDict, total=False):
     """What a crawl of a web archive, or of an archive file, reads.
 
     date
-        The date or time, such as `"2024-06-01"`.
+        The date or time, such as `"2024-06-01"`, `"yesterday"` or `"7 days ago"`.
     source
         `"wayback"` (default), the Wayback Machine, or `"commoncrawl"`; or the path of a WARC or
         WACZ file, without a date.
     max_distance
-        Days between a capture and that date at most (default 30). A timedelta is possible as well.
+        Days between a capture and that date at most (default 30), a timedelta, or a duration such
+        as `"2 weeks"`.
     """
 
     date: str | dt.date
     source: ArchiveSource | str | Path | None
-    max_distance: float | dt.timedelta | None
+    max_distance: Duration | None
 
 
 class SourceOptions(TypedDict, total=False):
     """Let a crawl read pages from elsewhere than from their site.
 
     as_of
-        Crawl the site as it was at a date or time, such as `"2024-06-01"` (a day is its first
-        moment in UTC): of each URL, the nearest capture of a web archive. The site is not asked.
-        Adds the column `capture_distance_s`. Not every service offers it. A dict has the entries
-        `date`, `source` (`"wayback"`, the default, or `"commoncrawl"`) and `max_distance` (days
-        between a capture and the date at most, 30 by default, or a timedelta). A URL without such
-        a capture is `not_archived` in the receipt, and no row. As `{"source": path}` it is the
+        Crawl the site as it was at a date or time, such as `"2024-06-01"` or `"7 days ago"` (a day
+        is its first moment in UTC): of each URL, the nearest capture of a web archive. The site is
+        not asked. Adds the column `capture_distance_s`. Not every service offers it. A dict has the
+        entries `date`, `source` (`"wayback"`, the default, or `"commoncrawl"`) and `max_distance`
+        (days between a capture and the date at most, 30 by default, or a duration). A URL without
+        such a capture is `not_archived` in the receipt, and no row. As `{"source": path}` it is the
         path of a WARC or WACZ file, in which `url` is where to start; the local service reads it.
     since
         Take pages that the site calls unchanged from an earlier crawl: `"last"`, the last one of
-        this call in the cache, or a time, the last one before it (every page is fetched where there
-        is none; a time without a zone is local); its frame, or the id of its job. Not every service
-        offers it. As `{"base": ..., "recheck": share}`, that share of the unchanged pages is
-        fetched in full nevertheless, 0 to 1 (default 0.01). The receipt says how many had changed,
-        and what that means for the others.
+        this call in the cache, or a time such as `"yesterday"` or `"7 days ago"`, the last one
+        before it (every page is fetched where there is none; a time without a zone is local); its
+        frame, or the id of its job. Not every service offers it. As `{"base": ..., "recheck":
+        share}`, that share of the unchanged pages is fetched in full nevertheless, 0 to 1 (default
+        0.01). The receipt says how many had changed, and what that means for the others.
     """
 
     as_of: str | dt.date | AsOfDict | None
@@ -425,11 +430,11 @@ class ConnectionOptions(TypedDict, total=False):
     session
         What `connect()` returned; the default session when None.
     timeout
-        Seconds to wait for the answer.
+        Seconds to wait for the answer, or a duration such as `"2min"`.
     """
 
     session: Connection | None
-    timeout: float | None
+    timeout: Duration | None
 
 
 class CacheOptions(TypedDict, total=False):
@@ -445,26 +450,28 @@ class CacheOptions(TypedDict, total=False):
     cache
         Whether to answer from the cache and to store the answer there.
     ttl
-        Seconds for which a cached answer is fresh (default 24 hours, 7 days for crawls).
+        Seconds for which a cached answer is fresh, or a duration such as `"1h"` or `"7d"` (default
+        24 hours, 7 days for crawls).
     refresh
         Send a new request, whatever the cache holds, and store the new answer.
     offline
         Answer from the cache only, however old its answer is.
     stale_if_error
         Answer with an older result, and a warning, where the service cannot: True for one of
-        any age, or its greatest age in seconds.
+        any age, or its greatest age, in seconds or such as `"2d"`.
     timeout
-        Seconds to wait for the job's end; then JobTimeout, and the job continues.
+        Seconds to wait for the job's end, or a duration such as `"10min"`; then JobTimeout, and
+        the job continues.
     """
 
     session: Connection | None
     progress: bool | str | None
     cache: bool
-    ttl: float | None
+    ttl: Duration | None
     refresh: bool
     offline: bool | None
-    stale_if_error: bool | float
-    timeout: float | None
+    stale_if_error: bool | Duration
+    timeout: Duration | None
 
 
 class IncompleteOptions(TypedDict, total=False):
@@ -577,7 +584,7 @@ class WatchDfOptions(CrawlOptions, total=False):
     recheck: float | None
     session: Connection | None
     progress: bool | str | None
-    timeout: float | None
+    timeout: Duration | None
 
 
 class CreativesDfOptions(CreativesOptions, TableOptions, PartitionOptions, total=False):
@@ -606,7 +613,7 @@ class ExportOptions(TypedDict, total=False):
     session: Connection | None
     progress: bool | str | None
     cache: bool
-    timeout: float | None
+    timeout: Duration | None
     on_incomplete: OnIncomplete
     on_cancel: OnCancel
     dtype_backend: DtypeBackend
@@ -625,13 +632,13 @@ class CommandOptions(TypedDict, total=False):
     out
         File to write the rows to, `.parquet`, `.jsonl`, `.csv` or `.xlsx`.
     timeout
-        Seconds to wait for the job's end.
+        Seconds to wait for the job's end, or a duration such as `10min`.
     """
 
     out: str | Path | None
-    timeout: float | None
+    timeout: Duration | None
     cache: bool
     refresh: bool
     offline: bool | None
-    ttl: float | None
+    ttl: Duration | None
     on_incomplete: OnIncomplete

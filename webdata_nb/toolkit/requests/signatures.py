@@ -159,6 +159,8 @@ def request_defaults(group: type) -> dict[str, Any]:
                 for name, field in fields.items()
                 if field in model.model_fields
             }
+    if "page_timeout" in defaults:
+        defaults["page_timeout"] /= 1000  # requests have milliseconds
     return {
         name: default for name, default in defaults.items() if not isinstance(default, BaseModel)
     }
