@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import subprocess
 from collections.abc import Iterator
@@ -21,7 +22,10 @@ from webdata_nb.toolkit.api import (
     connect,
     crawl_df,
     crawl_job,
+    estimate,
+    history_df,
     retry_failed,
+    search_df,
     watch_df,
     why,
 )
@@ -143,6 +147,21 @@ def test_watch_keeps_to_the_folder(linked: Site) -> None:
     linked.page("/shop/a.html", "<title>new</title><p>changed text")
     linked.page("/docs/a.html", "<title>new</title><p>changed text")
     assert set(watch_df(linked.at("/shop/"))["url"]) == {linked.at("/shop/a.html")}
+
+
+@pytest.mark.usefixtures("local_session")
+def test_the_name_of_the_contract_works_wherever_a_crawl_is_described(linked: Site) -> None:
+    url = linked.at("/shop/")
+    wide = {"allow_external_links": True, "max_pages": 3}
+    assert estimate(crawl_df, url, **wide) == estimate(crawl_df, url, scope="any", max_pages=3)
+    with connect() as session:
+        assert len(session.crawl_df(url, **wide)) == 3
+    assert len(history_df(crawl_df, url, scope="any", max_pages=3)) == 3
+    with pytest.raises(TypeError, match="allow_external_links"):
+        estimate(search_df, "q", allow_external_links=True)
+    with pytest.raises(TypeError, match="allow_external_links"):
+        search_df("q", allow_external_links=True)  # type: ignore[call-overload]
+    assert "allow_external_links" not in inspect.signature(crawl_df).parameters
 
 
 def test_options_that_disagree_are_refused(linked: Site) -> None:

@@ -48,6 +48,7 @@ from webdata_nb.toolkit.requests.inputs import (
 )
 from webdata_nb.toolkit.requests.options import (
     DEFAULTS,
+    UNLISTED,
     CallArguments,
     ConnectionOptions,
     CrawlDfOptions,
@@ -920,13 +921,16 @@ def _inputs(
         )
     signature = inspect.signature(function)
     args, kwargs = with_lists(signature, args, kwargs)
+    unlisted = {name: kwargs.pop(name) for name in UNLISTED & kwargs.keys()}
+    if unlisted and inputs is not crawl_inputs:
+        raise InvalidCall.of(function.__name__, signature, args, kwargs | unlisted)
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
         raise InvalidCall.of(function.__name__, signature, args, kwargs) from None
     (_, subject), *passed = bound.arguments.items()
     options: dict[str, Any] = {name: DEFAULTS.get(name) for name in signature.parameters}
-    options |= {**_session_of(function), **dict(passed)}
+    options |= {**_session_of(function), **dict(passed), **unlisted}
     return inputs(subject, options), CallOptions.check(_call_arguments(options))
 
 

@@ -622,7 +622,7 @@ def summary(outcome: JobOutcome, elapsed_s: float) -> str:
         parts.append(_providers_text(outcome.engines))
     if outcome.folder:
         site, _, path = outcome.folder.partition("/")
-        has_moved = site != site_of(outcome.subject).lower()
+        has_moved = "://" in outcome.subject and site != site_of(outcome.subject).lower()
         parts.append(
             f"below {site if has_moved else ''}/{path}" if path or has_moved else "whole site"
         )
