@@ -142,7 +142,7 @@ def _searches(toolkit: _Toolkit, folder: Path) -> None:
     assert len(hits) == 3
     history = toolkit.history_df(webdata_nb.search_df, _QUERY, num_results=3, formats=[])
     toolkit.plot_ranks(history)
-    assert (toolkit.serp_diff(hits, hits)["change"] == "same").all()
+    assert toolkit.serp_diff(hits, hits).empty
     with toolkit.record(folder / "recording"):
         recorded = toolkit.search_df(_QUERY, formats=[])
     with toolkit.replay(folder / "recording"):

@@ -26,20 +26,76 @@ B = {"url": "/b", "title": "B", "status_code": 200}
 C = {"url": "/c", "title": "C"}
 
 
+def cells(changes: pd.DataFrame, *names: str) -> list[list[Any]]:
+    """Return columns of changes as lists, with None for missing values."""
+    found = changes[list(names)].astype(object)
+    rows: list[list[Any]] = found.where(found.notna(), None).to_numpy().tolist()
+    return rows
+
+
+def fields(changes: pd.DataFrame) -> list[str]:
+    return [str(each) for each in changes["field"]]
+
+
 def test_added_removed_and_changed_with_their_values() -> None:
     changed = A | {"links": ["/x", "/y"], "time_taken": 9.0, "title": None}
     found = diff(crawled(A, B), crawled(changed, C))
-    assert found[["change", "url"]].to_numpy().tolist() == [
-        ["changed", "/a"],
-        ["removed", "/b"],
-        ["added", "/c"],
+    assert cells(found, "change", "url", "field", "old", "new") == [
+        ["changed", "/a", "links", '[\n"/x"\n]', '[\n"/x",\n"/y"\n]'],
+        ["changed", "/a", "title", "A", None],
+        ["removed", "/b", "title", "B", None],
+        ["added", "/c", "title", None, "C"],
     ]
-    assert found["columns"].tolist() == [["links", "title"], [], []]
-    assert found["before"].tolist()[0] == {"title": "A", "links": ["/x"]}
-    assert found["after"].tolist()[0] == {"title": None, "links": ["/x", "/y"]}
-    assert found["before"].tolist()[1]["status_code"] == 200
-    assert found["after"].tolist()[2]["title"] == "C"
-    assert diff(crawled(A), crawled(changed), columns=["title"])["columns"].tolist() == [["title"]]
+    assert cells(found, "evidence")[:2] == [['+ "/y"'], [None]]
+    assert fields(diff(crawled(A), crawled(changed), columns=["title"])) == ["title"]
+
+
+def test_added_and_removed_rows_have_the_values_of_the_chosen_columns() -> None:
+    found = diff(crawled(B), crawled(C), columns=["status_code", "title"])
+    assert cells(found, "change", "field", "old", "new") == [
+        ["removed", "status_code", "200", None],
+        ["removed", "title", "B", None],
+        ["added", "title", None, "C"],
+    ]
+    bare = diff(crawled(B), crawled({"url": "/c"}))
+    assert cells(bare, "change", "field", "new")[1] == ["added", None, None]
+
+
+def test_page_that_could_not_be_read_has_changed_in_its_outcome_only() -> None:
+    page = {**PAGE, "success": True, "status": "completed", "status_code": 200}
+    broken = {"url": "/a", "success": False, "status": "failed", "error": "timeout"}
+    found = diff(crawled(page), crawled(broken))
+    assert fields(found) == ["status", "error", "status_code", "success"]
+    back = diff(crawled(broken), crawled(page))
+    assert fields(back) == fields(found)
+    assert cells(back, "old") == cells(found, "new")
+    gone = broken | {"status_code": 404, "title": "Not found"}
+    assert "title" in fields(diff(crawled(page), crawled(gone)))
+
+
+def test_changes_say_when_both_sides_were_fetched_and_what_was_compared() -> None:
+    old, new = crawled(A | {"fetched_at": "2026-11-20T10:00:00Z"}), crawled(C)
+    new.attrs = {"webdata": {"kind": "crawl", "subject": "https://a.test/", **ENDED}}
+    found = diff(old, new)
+    assert found["old_at"].tolist() == [pd.Timestamp("2026-11-20 10:00", tz="UTC")] * 2
+    assert found["new_at"].tolist() == [pd.Timestamp("2026-11-21 11:00", tz="UTC")] * 2
+    assert found.webdata.receipt["changes"]["pages"] == {"changed": 0, "added": 1, "removed": 1}
+    line = "compared 1 page of https://a.test/ (2026-11-21 11:00 UTC) with 1 (2026-11-21 11:00 UTC)"
+    assert diff(new, new).webdata.line == f"{line}: no change"
+    assert diff(new[:0], new).webdata.line.startswith("compared 0 pages of https://a.test/")
+
+
+ENDED = {"timings": {"finished_at": "2026-11-21T11:00:00Z"}}
+
+
+def test_times_and_bytes_are_texts() -> None:
+    old, new = (
+        pd.DataFrame({"url": ["/"], "at": [pd.Timestamp(day)], "png": [png]})
+        for day, png in (("2026-11-20", b"a"), ("2026-11-21", b"b"))
+    )
+    found = diff(old, new)
+    assert cells(found, "field", "old")[0] == ["at", "2026-11-20T00:00:00"]
+    assert found["new"].str.startswith("sha256:").tolist() == [False, True]
 
 
 PAGE: dict[str, Any] = {
@@ -65,21 +121,22 @@ def test_page_that_reads_the_same_is_unchanged() -> None:
     }
     assert diff(crawled(PAGE), crawled(later)).empty
     named = diff(crawled(PAGE), crawled(later), columns=["content_hash", "quality"])
-    assert named["columns"].tolist() == [["content_hash", "quality"]]
+    assert fields(named) == ["content_hash", "quality.score"]
 
 
 def test_changed_metadata_shows_the_entries_that_changed() -> None:
     later = {**PAGE, "metadata": {**PAGE["metadata"], "description": "new", "author": "Ada"}}
     changes = diff(crawled(PAGE), crawled(later))
-    assert changes["columns"].tolist() == [["metadata"]]
-    assert changes["before"].tolist() == [{"metadata": {"description": "old"}}]
-    assert changes["after"].tolist() == [{"metadata": {"description": "new", "author": "Ada"}}]
+    assert cells(changes, "field", "old", "new") == [
+        ["metadata.description", "old", "new"],
+        ["metadata.author", None, "Ada"],
+    ]
 
 
 def test_received_bytes_are_compared_where_there_is_no_content() -> None:
     table = [rows.to_table("crawl", [{**A, "content_hash": each}]) for each in ("h1", "h2")]
     before, after = (frame.build(each, columns=schemas.frame_columns("crawl")) for each in table)
-    assert diff(before, after)["columns"].tolist() == [["content_hash"]]
+    assert fields(diff(before, after)) == ["content_hash"]
 
 
 def test_frames_with_arrow_types_are_compared_with_others() -> None:
@@ -131,7 +188,7 @@ def test_inputs_are_part_of_the_key() -> None:
         return pd.DataFrame({"query": [query], "rank": [rank], "url": ["u"]})
 
     assert diff(found("a", 1), found("b", 1))["change"].tolist() == ["removed", "added"]
-    assert diff(found("a", 1), found("a", 2))["columns"].tolist() == [["rank"]]
+    assert fields(diff(found("a", 1), found("a", 2))) == ["rank"]
 
 
 frames = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2)), max_size=6).map(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webdata_nb.toolkit.sites.comparison import changed_lines
+from webdata_nb.toolkit.frames.compare import changed_lines
 
 
 @pytest.mark.parametrize(

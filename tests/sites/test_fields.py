@@ -8,7 +8,8 @@ import pytest
 
 from webdata_nb.contract.requests import Extract
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.toolkit.sites.watched_pages import WatchedFields, text_of
+from webdata_nb.toolkit.frames.compare import text_of
+from webdata_nb.toolkit.sites.watched_pages import WatchedFields
 
 SHOP = {
     "type": "object",

@@ -1,12 +1,19 @@
-"""Compares frames row by row: two of one kind, two searches by rank, and the rows of one frame."""
+"""Compares frames row by row: two of one kind, two searches by rank, and the rows of one frame.
+
+Every comparison of the toolkit has one shape: a row for each changed field, with the columns of
+`CHANGE_COLUMNS`. Those that name the row, such as `url`, are between `change` and `field`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 import pandas as pd
@@ -16,7 +23,9 @@ from webdata_nb.contract.url_keys import result_key
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.frames import frame, schemas
-from webdata_nb.toolkit.frames.frame import JSON_DTYPE, NestedArray, NestedDtype, ResultFrame
+from webdata_nb.toolkit.frames.frame import CallReceipt, ResultFrame
+from webdata_nb.toolkit.frames.receipt import shorten
+from webdata_nb.toolkit.frames.rows import dumps
 from webdata_nb.toolkit.frames.storage import ParquetDocument
 
 __all__ = ["diff"]
@@ -68,18 +77,271 @@ def _hashable(df: pd.DataFrame) -> pd.DataFrame:
     return frame.from_columns({name: df[name] for name in df.columns}, df.index)
 
 
+# The shape of a change
+
+
+ChangeKind = Literal["added", "changed", "removed"]
+Key = tuple[object, ...]
+CHANGE_KINDS: Final[tuple[ChangeKind, ...]] = ("changed", "added", "removed")
+CHANGE_COLUMNS: Final = ("change", "field", "old", "new", "evidence", "old_at", "new_at")
+_WHEN: Final = pd.DatetimeTZDtype("us", "UTC")
+
+
+class Change(NamedTuple):
+    """One changed field of the row with a key; `field` is None for a row without any value."""
+
+    change: ChangeKind
+    key: Key
+    field: str | None
+    old: str | None
+    new: str | None
+    evidence: str | None
+    old_at: datetime | None
+    new_at: datetime | None
+
+
+def changes_frame(
+    changes: Sequence[Change], keys: Mapping[str, Any], attrs: Mapping[str, Any]
+) -> ResultFrame:
+    """Return changes as a frame, typed also without rows.
+
+    Parameters
+    ----------
+    changes
+        The rows.
+    keys
+        The columns of the keys, with their dtypes.
+    attrs
+        The receipt, without `kind` and `counts`.
+    """
+    columns: dict[str, Any] = {}
+    for name in CHANGE_COLUMNS:
+        values = [getattr(change, name) for change in changes]
+        columns[name] = pd.Series(values, dtype=_WHEN if name.endswith("_at") else "str")
+        if name == "change":
+            for index, (key, dtype) in enumerate(keys.items()):
+                columns[key] = pd.Series([each.key[index] for each in changes], dtype=dtype)
+    built = ResultFrame(columns)
+    receipt = {"kind": "changes", "counts": {"rows": len(changes)}, **attrs}
+    built.attrs = {frame.ATTRS: CallReceipt(receipt)}
+    return built
+
+
+def changes_line(counts: Mapping[str, int]) -> str:
+    """Return how many rows changed, were added and were removed.
+
+    Examples
+    --------
+    >>> changes_line({"changed": 2, "added": 0, "removed": 1}), changes_line({})
+    ('2 changed, 1 removed', 'no change')
+    """
+    texts = (f"{counts[kind]:,} {kind}" for kind in CHANGE_KINDS if counts.get(kind))
+    return ", ".join(texts) or "no change"
+
+
+def count_changed_rows(changes: Sequence[Change]) -> dict[str, int]:
+    """Return the number of rows by kind, each of which may have several changed fields."""
+    kinds = dict.fromkeys((change.change, change.key) for change in changes)
+    counts = Counter(kind for kind, _ in kinds)
+    return {kind: counts[kind] for kind in CHANGE_KINDS}
+
+
+def comparison_receipt(
+    old: pd.DataFrame,
+    new: pd.DataFrame,
+    kind: str | None,
+    counts: Mapping[str, int],
+    note: str = "",
+) -> dict[str, Any]:
+    """Return what the receipt of a comparison says: what was compared, and what has changed."""
+    receipts = [each.attrs.get(frame.ATTRS) or {} for each in (old, new)]
+    noun = _NOUNS.get(kind or "", "row")
+    times = [taken_at(each) for each in (old, new)]
+    stated = [f" ({at.astimezone(UTC):%Y-%m-%d %H:%M} UTC)" if at else "" for at in times]
+    subject = next((each["subject"] for each in receipts if each.get("subject")), "")
+    of = f" of {shorten(str(subject))}" if subject else ""
+    rows = f"{len(old):,} {noun}{'s' * (len(old) != 1)}"
+    compared = f"compared {rows}{of}{stated[0]} with {len(new):,}{stated[1]}"
+    return {
+        "subject": subject,
+        "changes": {
+            "since": None if times[0] is None else times[0].isoformat(),
+            "compared": [len(old), len(new)],
+            f"{noun}s": dict(counts),
+        },
+        "line": f"{compared}: {changes_line(counts)}{note}",
+    }
+
+
+_NOUNS: Final = {
+    "crawl": "page",
+    "search": "result",
+    "creatives": "creative",
+    "changes": "change",
+    "captures": "capture",
+}
+
+
+def taken_at(df: pd.DataFrame) -> datetime | None:
+    """Return when the call ended that returned a frame, or the last time in its rows."""
+    receipt = df.attrs.get(frame.ATTRS)
+    timings = receipt.get("timings") if isinstance(receipt, dict) else None
+    if isinstance(timings, dict) and isinstance(timings.get("finished_at"), str):
+        return datetime.fromisoformat(timings["finished_at"])
+    times = [at for at in _times(df) if at is not None]
+    return max(times, default=None)
+
+
+def _times(df: pd.DataFrame) -> list[datetime | None]:
+    """Return when each row was fetched."""
+    name = next((name for name in ("fetched_at", "taken_at") if name in df.columns), None)
+    if name is None:
+        return [None] * len(df)
+    times = pd.to_datetime(df[name], utc=True, errors="coerce")
+    return [None if pd.isna(at) else at.to_pydatetime() for at in times]
+
+
+def text_of(value: Any) -> str | None:
+    """Return a value as text: a text as it is, a list with an item in each line, others as JSON.
+
+    Of times it is ISO 8601, and of bytes a hash.
+
+    Examples
+    --------
+    >>> text_of(24.0), text_of("24"), text_of({"b": 1, "a": None})
+    ('24', '24', '{"a":null,"b":1}')
+    >>> print(text_of(["x", "y"]))
+    [
+    "x",
+    "y"
+    ]
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return f"sha256:{hashlib.sha256(value).hexdigest()}"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, list) and value:
+        return "[\n" + ",\n".join(map(_sorted_json, value)) + "\n]"
+    return _sorted_json(value)
+
+
+def _sorted_json(value: Any) -> str:
+    """Return JSON that is equal for equal values, whatever the order of keys."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:
+        return dumps(value)
+
+
+_MAX_CHARS: Final = 2000
+_MAX_LINE_CHARS: Final = 300
+# Characters that are shown before and after what differs in a long line.
+_CONTEXT: Final = 60
+_ELLIPSIS: Final = "…"
+
+
+def changed_lines(old: str, new: str) -> str:
+    r"""Return the lines that only one of two texts has, `- ` before old ones and `+ ` before new.
+
+    Of long lines, only the part that differs is shown, and of many lines the first.
+
+    Examples
+    --------
+    >>> print(changed_lines("Kettle\n29 EUR\nin stock", "Kettle\n24 EUR\nin stock"))
+    - 29 EUR
+    + 24 EUR
+    """
+    removed, added = _lines_of_one(old, new), _lines_of_one(new, old)
+    if not removed and not added:
+        return "the same lines in another order"
+    text = "\n".join(_pairs(removed, added))
+    return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + _ELLIPSIS
+
+
+def _lines_of_one(text: str, other: str) -> list[str]:
+    """Return the lines that a text has more often than the other, in their order."""
+    common = Counter(_lines(other))
+    lines: list[str] = []
+    for line in _lines(text):
+        if common[line]:
+            common[line] -= 1
+        else:
+            lines.append(line)
+    return lines
+
+
+def _lines(text: str) -> Sequence[str]:
+    stripped = (line.strip().rstrip(",") for line in text.splitlines())
+    return [line for line in stripped if line]
+
+
+def _pairs(removed: Sequence[str], added: Sequence[str]) -> Iterator[str]:
+    size = 0
+    for old, new in zip_longest(removed, added):
+        if size > _MAX_CHARS:
+            return
+        lines = _marked_lines(old, new)
+        size += sum(map(len, lines))
+        yield from lines
+
+
+def _marked_lines(old: str | None, new: str | None) -> list[str]:
+    if old is None or new is None:
+        line, mark = (new, "+") if old is None else (old, "-")
+        return [f"{mark} {_cut(line or '')}"]
+    start = max(0, _equal_characters(old, new) - _CONTEXT)
+    end = max(0, _equal_characters(old[::-1], new[::-1]) - _CONTEXT)
+    return [f"{mark} {_part(line, start, end)}" for mark, line in (("-", old), ("+", new))]
+
+
+def _equal_characters(a: str, b: str) -> int:
+    """Return how many characters two texts have in common at their begin."""
+    differing = (place for place, pair in enumerate(zip(a, b, strict=False)) if pair[0] != pair[1])
+    return next(differing, min(len(a), len(b)))
+
+
+def _part(line: str, start: int, end: int) -> str:
+    """Return a line without what it has in common with the other, if it is long."""
+    if len(line) <= _MAX_LINE_CHARS:
+        return line
+    part = line[start : max(start, len(line) - end)]
+    before, after = _ELLIPSIS if start else "", _ELLIPSIS if end else ""
+    return f"{before}{_cut(part)}{after}"
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _MAX_LINE_CHARS else line[: _MAX_LINE_CHARS - 1] + _ELLIPSIS
+
+
+# A longer text, or one of several lines, has its changed lines as evidence.
+_SHORT_TEXT: Final = 200
+
+
+def changed_text(old: str | None, new: str | None) -> str | None:
+    """Return the changed lines of two texts; None for short ones, which are seen at once."""
+    if old is None or new is None:
+        return None
+    is_short = all(len(text) <= _SHORT_TEXT and "\n" not in text for text in (old, new))
+    return None if is_short else changed_lines(old, new)
+
+
+# Searches by rank
+
+
 _SEARCH_LABELS: Final = ("query", "num_results", "engine", "language", "country", "safe_search")
 _NEEDED: Final = ("rank", "url")
-_RESULT_KEY: Final = "_key"
-_RANKS: Final = ("old_rank", "new_rank")
 
 
 def serp_diff(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
-    """Compare two results of `search_df`: rank moves, entries and exits.
+    """Return the results of `search_df` whose rank changed, and those that entered or left.
 
     Results match regardless of `http` or `https`, `www.`, a trailing slash and tracking
     parameters, as within a search. Frames of several inputs are compared input by input. Inputs
-    that failed in either frame are left out.
+    that failed in either frame are left out, and counted in the receipt.
 
     Parameters
     ----------
@@ -89,18 +351,27 @@ def serp_diff(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row for each result of either frame, by input and new rank; results that left are at
-        the end, by their old rank.
+        One row for each change, by input and new rank; results that left are at the end, by their
+        old rank. The columns are those of `diff` and `watch_df`, and two more. The `line` of the
+        receipt says what was compared, also where nothing changed.
 
-        ==================== ======= ======================================================
-        column               dtype   meaning
-        ==================== ======= ======================================================
-        query, engine, ...   as is   the columns that identify the inputs, if any
-        url, title           str     as in the new frame, or in the old one for a result that left
-        old_rank, new_rank   Int32   ranks from 1; missing if the result is not in the frame
-        move                 Int32   places gained (positive) or lost; missing unless in both
-        change               str     `up`, `down`, `same`, `entered` or `left`
-        ==================== ======= ======================================================
+        ==================== =================== ==========================================
+        column               dtype               meaning
+        ==================== =================== ==========================================
+        change               str                 added, changed or removed (the result)
+        query, engine, ...   str                 the columns that identify the inputs, if
+                                                 any
+        url                  str                 as in the new frame, or in the old one for
+                                                 a result that left
+        field                str                 `rank`
+        old, new             str                 ranks from 1; missing if the result is not
+                                                 in the frame
+        evidence             str                 the providers, if another one answered
+        old_at, new_at       datetime64[us, UTC] when the results were fetched
+        title                str                 as `url`
+        move                 Int32               ranks gained (positive) or lost; missing
+                                                 unless in both
+        ==================== =================== ==========================================
 
     Raises
     ------
@@ -111,34 +382,61 @@ def serp_diff(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     --------
     >>> before = pd.DataFrame({"rank": [1, 2], "url": ["https://a.test/", "https://b.test/"]})
     >>> after = pd.DataFrame({"rank": [1, 2], "url": ["http://www.b.test", "https://c.test/"]})
-    >>> for row in serp_diff(before, after)[["url", "move", "change"]].to_numpy().tolist():
+    >>> for row in serp_diff(before, after)[["change", "url", "move"]].to_numpy().tolist():
     ...     print(row)
-    ['http://www.b.test', 1, 'up']
-    ['https://c.test/', <NA>, 'entered']
-    ['https://a.test/', <NA>, 'left']
+    ['changed', 'http://www.b.test', 1]
+    ['added', 'https://c.test/', <NA>]
+    ['removed', 'https://a.test/', <NA>]
     """
     by = _input_columns(old, new)
-    sides = [_side(df, by, rank) for df, rank in zip((old, new), _RANKS, strict=True)]
-    failed = pd.concat([_failed_inputs(df, by) for df in (old, new)], ignore_index=True)
-    compared = [_without(side, failed, by) for side in sides]
-    merged = compared[0].merge(
-        compared[1], on=[*by, _RESULT_KEY], how="outer", suffixes=("_old", ""), sort=False
+    failed = {*_failed_inputs(old, by), *_failed_inputs(new, by)}
+    sides = [_ranked_results(each, by, failed) for each in (old, new)]
+    before, after = sides
+    order: dict[Key, int] = {}
+    for each in (old, new):
+        for key in zip(*(_comparable(each[name]) for name in by), strict=True):
+            order.setdefault(key, len(order))
+    keys = sorted({**after, **before}, key=lambda key: (order.get(key[:-1], 0), key not in after))
+    changes: list[Change] = []
+    titles, moves = list[str | None](), list[int | None]()
+    for key in keys:
+        was, now = before.get(key), after.get(key)
+        if (shown := now or was) is None or (was and now and was.rank == now.rank):
+            continue
+        changes.append(_rank_change((*key[:-1], shown.url), was, now))
+        titles.append(shown.title)
+        moves.append(was.rank - now.rank if was and now else None)
+    note = f"; {len(failed)} failed and not compared" if failed else ""
+    ranked = [each[each["rank"].notna()] for each in (old, new)]
+    counts = count_changed_rows(changes)
+    receipt = comparison_receipt(ranked[0], ranked[1], "search", counts, note)
+    built = changes_frame(changes, dict.fromkeys([*by, "url"], "str"), receipt)
+    built["title"] = pd.Series(titles, dtype="str")
+    built["move"] = pd.Series(moves, dtype="Int32")
+    return built
+
+
+class _RankedResult(NamedTuple):
+    rank: int
+    url: str
+    title: str | None
+    provider: str | None
+    at: datetime | None
+
+
+def _rank_change(key: Key, old: _RankedResult | None, new: _RankedResult | None) -> Change:
+    providers = [each.provider for each in (old, new) if each is not None]
+    is_other = len(set(providers)) > 1 and None not in providers
+    return Change(
+        "added" if old is None else "removed" if new is None else "changed",
+        key,
+        "rank",
+        None if old is None else str(old.rank),
+        None if new is None else str(new.rank),
+        f"{providers[1]} answered, and {providers[0]} before" if is_other else None,
+        None if old is None else old.at,
+        None if new is None else new.at,
     )
-    changes = ResultFrame(
-        {
-            **{name: merged[name] for name in by},
-            **{name: merged[name].fillna(merged[f"{name}_old"]) for name in ("url", "title")},
-            **{name: merged[name] for name in _RANKS},
-            "move": (merged["old_rank"] - merged["new_rank"]).astype("Int32"),
-        }
-    )
-    names = pd.Series("same", index=changes.index, dtype="str")
-    names[(changes["move"] > 0).fillna(value=False)] = "up"
-    names[(changes["move"] < 0).fillna(value=False)] = "down"
-    names[changes["old_rank"].isna()] = "entered"
-    names[changes["new_rank"].isna()] = "left"
-    changes["change"] = names
-    return _in_input_order(changes, by, pd.concat(compared, ignore_index=True))
 
 
 def _input_columns(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
@@ -158,52 +456,32 @@ def _input_columns(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
     return columns[0]
 
 
-def _side(df: pd.DataFrame, by: list[str], rank: str) -> pd.DataFrame:
-    """Return the results of one frame with their keys, each result once with its best rank."""
-    results = df[df["rank"].notna() & df["url"].notna()]
-    urls = results["url"].astype("str")
-    title = results["title"] if "title" in results else pd.Series(pd.NA, index=results.index)
-    side = pd.DataFrame(
-        {
-            **{name: results[name].astype("object") for name in by},
-            _RESULT_KEY: urls.map(result_key).astype("str"),
-            "url": urls,
-            "title": title.astype("str"),
-            rank: results["rank"].astype("Int32"),
-        }
-    )
-    return side.sort_values(rank, kind="stable").drop_duplicates([*by, _RESULT_KEY])
-
-
-def _failed_inputs(df: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+def _failed_inputs(df: pd.DataFrame, by: list[str]) -> set[Key]:
     """Return the inputs of rows with an error and without a result."""
     if not by or "error" not in df:
-        return pd.DataFrame({name: pd.Series(dtype="object") for name in by})
-    failed = df["rank"].isna() & df["error"].notna()
-    return df.loc[failed, by].astype("object").drop_duplicates()
+        return set()
+    failed = df[df["rank"].isna() & df["error"].notna()]
+    return set(zip(*(_comparable(failed[name]) for name in by), strict=True))
 
 
-def _without(side: pd.DataFrame, failed: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    if failed.empty:
-        return side
-    marked = side.merge(failed.drop_duplicates(), on=by, how="left", indicator="_source")
-    return marked[marked.pop("_source") == "left_only"]
+def _ranked_results(df: pd.DataFrame, by: list[str], failed: set[Key]) -> dict[Key, _RankedResult]:
+    """Return the results by input and key of the URL, each with its best rank, the first first."""
+    ranked = df[df["rank"].notna() & df["url"].notna()].sort_values("rank", kind="stable")
+    names = [*by, "rank", "url", "title", "provider"]
+    columns = [
+        _comparable(ranked[name]) if name in ranked else [None] * len(ranked) for name in names
+    ]
+    whole = taken_at(df)
+    found: dict[Key, _RankedResult] = {}
+    for *inputs, rank, url, title, provider, at in zip(*columns, _times(ranked), strict=True):
+        if (given := tuple(inputs)) not in failed:
+            result = _RankedResult(int(rank), str(url), title, provider, at or whole)
+            found.setdefault((*given, result_key(str(url))), result)
+    return found
 
 
-def _in_input_order(changes: pd.DataFrame, by: list[str], results: pd.DataFrame) -> pd.DataFrame:
-    """Sort by input in the order of the frames, then by new rank, then by old rank."""
-    keys: list[str] = []
-    if by:
-        inputs = (
-            results[by].drop_duplicates().assign(_input=range(len(results[by].drop_duplicates())))
-        )
-        changes = changes.merge(inputs, on=by, how="left")
-        keys = ["_input"]
-    changes = changes.sort_values([*keys, *reversed(_RANKS)], kind="stable", na_position="last")
-    return changes.drop(columns=keys).reset_index(drop=True)
+# Frames of one kind
 
-
-Key = tuple[object, ...]
 
 # Columns that may differ in each run even if nothing changed: times and ids, the quality, which is
 # computed from the content, and screenshots, whose bytes depend on the rendering.
@@ -225,6 +503,8 @@ _JSON_COLUMNS: Final = frozenset(
 _KIND_COLUMNS: Final = {"search": "snippet", "crawl": "depth", "creatives": "creative_id"}
 _LABELS: Final = ("query", "engine", "language", "country", "advertiser", "region", "date_range")
 _KEYS: Final = ("creative_id", "url")
+# What a page has whether it was read or not.
+_OUTCOME: Final = frozenset({"success", "status", "status_code", "error"})
 
 
 def diff(
@@ -234,7 +514,7 @@ def diff(
     on: str | Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """Return the added, removed and changed rows from `a` to `b`.
+    """Return what has changed from `a` to `b`, by field: of rows added, removed and changed.
 
     Parameters
     ----------
@@ -247,24 +527,33 @@ def diff(
         Columns to compare; by default all common columns except those that may differ although
         nothing changed: `fetched_at`, `time_taken`, `id`, `position`, `quality` and `screenshot`;
         `content_hash` and `raw_html` if there is `markdown` or `html`. Of `metadata`, the entries
-        `fetched_at`, `content_hash`, `crawl_score` and `extract` are ignored.
+        `fetched_at`, `content_hash`, `crawl_score` and `extract` are ignored. An added or removed
+        row has one row with its title; with `columns`, one for each of its values in them.
 
     Returns
     -------
     pandas.DataFrame
-        Changed and removed rows in the order of `a`, then added rows in the order of `b`.
+        One row for each changed field: of changed and removed rows in the order of `a`, then of
+        added ones in the order of `b`. `watch_df` and `serp_diff` return the same columns. The
+        `line` of the receipt says what was compared, also where nothing changed.
 
-        ============ ========= ====================================================
-        column       dtype     meaning
-        ============ ========= ====================================================
-        change       str       added, removed or changed
-        (the key)    as in a   `on`
-        columns      object    list of str, the columns that changed
-        before       object    dict, their values in `a` (of a removed row: all)
-        after        object    dict, their values in `b` (of an added row: all)
-        ============ ========= ====================================================
+        ============== =================== ================================================
+        column         dtype               meaning
+        ============== =================== ================================================
+        change         str                 added, changed or removed (the row)
+        (the key)      as in a             `on`
+        field          str                 the column, or the entry of a dict, such as
+                                           `metadata.author`; missing for a row without
+                                           any of the values
+        old, new       str                 the values: text as it is, others as JSON;
+                                           missing where there is none
+        evidence       str                 the changed lines of a longer text
+        old_at, new_at datetime64[us, UTC] when both were fetched; where there is no row,
+                                           when the call ended
+        ============== =================== ================================================
 
-        Of a changed `metadata`, `before` and `after` have only the entries that changed.
+        A page that could not be read in one frame has no values of its content there; these are
+        no changes, but its `status_code` and `error` are.
 
     Raises
     ------
@@ -277,8 +566,11 @@ def diff(
     >>> import pandas as pd
     >>> before = pd.DataFrame({"url": ["/a", "/b"], "title": ["A", "B"]})
     >>> after = pd.DataFrame({"url": ["/a", "/c"], "title": ["A!", "C"]})
-    >>> diff(before, after)[["change", "url"]].to_numpy().tolist()
-    [['changed', '/a'], ['removed', '/b'], ['added', '/c']]
+    >>> changes = diff(before, after)
+    >>> changes[["change", "url", "field"]].to_numpy().tolist()
+    [['changed', '/a', 'title'], ['removed', '/b', 'title'], ['added', '/c', 'title']]
+    >>> changes.webdata
+    compared 2 rows with 2: 1 changed, 1 added, 1 removed
     """
     old, new = _read_frame("a", a), _read_frame("b", b)
     kinds = [_kind(old), _kind(new)]
@@ -288,23 +580,35 @@ def diff(
         )
     keys = _key_columns(old, new, on)
     compared = _compared_columns(old, new, keys, columns)
+    shown = compared if columns is not None else [name for name in compared if name == "title"]
     before, after = _KeyedRows.of(old, keys, compared), _KeyedRows.of(new, keys, compared)
-    changes = [_change_of(key, before, after) for key in before.indices]
-    changes += [
-        _RowChange("added", key, [], {}, after.row(key))
-        for key in after.indices
-        if key not in before.indices
-    ]
-    return _to_frame([change for change in changes if change is not None], keys, old)
-
-
-@dataclass(frozen=True, slots=True)
-class _RowChange:
-    change: str
-    key: Key
-    columns: list[str]
-    before: dict[str, Any]
-    after: dict[str, Any]
+    changes: list[Change] = []
+    for key in {**before.indices, **after.indices}:
+        was, now = before.row(key), after.row(key)
+        at = before.time(key), after.time(key)
+        change: ChangeKind = "added" if was is None else "removed" if now is None else "changed"
+        if was is not None and now is not None:
+            unread = before.has_failed(key) or after.has_failed(key)
+            fields = [
+                each
+                for each in _changed_fields(was, now)
+                if not unread or each[0] in _OUTCOME or None not in each[1:]
+            ]
+        else:
+            values = {name: (was or now or {})[name] for name in shown}
+            found = [(name, value) for name, value in values.items() if value is not None]
+            fields = [
+                (n, v, None) if now is None else (n, None, v) for n, v in found or [("", None)]
+            ]
+        for name, *pair in fields:
+            before_text, after_text = map(text_of, pair)
+            evidence = changed_text(before_text, after_text)
+            changes.append(
+                Change(change, key, name or None, before_text, after_text, evidence, *at)
+            )
+    kind = kinds[0] or kinds[1]
+    receipt = comparison_receipt(old, new, kind, count_changed_rows(changes))
+    return changes_frame(changes, {name: old[name].dtype for name in keys}, receipt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +617,9 @@ class _KeyedRows:
 
     indices: dict[Key, int]
     values: dict[str, list[Any]]
+    failed: list[bool]
+    times: list[datetime | None]
+    at: datetime | None
 
     @classmethod
     def of(cls, df: pd.DataFrame, keys: list[str], compared: list[str]) -> _KeyedRows:
@@ -321,46 +628,37 @@ class _KeyedRows:
         for index, key in enumerate(zip(*(_comparable(df[name]) for name in keys), strict=True)):
             seen[key] += 1
             indices[(*key, seen[key])] = index
-        return cls(indices, {name: _comparable(df[name]) for name in compared})
+        values = {name: _comparable(df[name]) for name in compared}
+        failed = [flag is False for flag in _comparable(df["success"])] if "success" in df else []
+        return cls(indices, values, failed or [False] * len(df), _times(df), taken_at(df))
 
-    def row(self, key: Key) -> dict[str, Any]:
-        index = self.indices[key]
-        return {name: values[index] for name, values in self.values.items()}
+    def row(self, key: Key) -> dict[str, Any] | None:
+        index = self.indices.get(key)
+        return None if index is None else {name: each[index] for name, each in self.values.items()}
 
+    def has_failed(self, key: Key) -> bool:
+        index = self.indices.get(key)
+        return index is not None and self.failed[index]
 
-def _change_of(key: Key, before: _KeyedRows, after: _KeyedRows) -> _RowChange | None:
-    old = before.row(key)
-    if key not in after.indices:
-        return _RowChange("removed", key, [], old, {})
-    new = after.row(key)
-    names = [name for name in old if old[name] != new[name]]
-    if not names:
-        return None
-    before_values = {name: _changed_part(name, old[name], new[name]) for name in names}
-    after_values = {name: _changed_part(name, new[name], old[name]) for name in names}
-    return _RowChange("changed", key, names, before_values, after_values)
+    def time(self, key: Key) -> datetime | None:
+        index = self.indices.get(key)
+        return (None if index is None else self.times[index]) or self.at
 
 
-def _changed_part(name: str, value: Any, other: Any) -> Any:
-    """Return a value, or of metadata the entries that differ."""
-    if name != _METADATA or not (isinstance(value, dict) and isinstance(other, dict)):
-        return value
-    return {
-        entry: value[entry] for entry in value if entry not in other or value[entry] != other[entry]
-    }
-
-
-def _to_frame(changes: list[_RowChange], keys: list[str], old: pd.DataFrame) -> pd.DataFrame:
-    columns: dict[str, Any] = {
-        "change": pd.Series([change.change for change in changes], dtype="str")
-    }
-    for index, name in enumerate(keys):
-        values = [change.key[index] for change in changes]
-        columns[name] = pd.Series(values, dtype=old[name].dtype)
-    texts = NestedDtype(schemas.TEXTS)
-    for name, dtype in {"columns": texts, "before": JSON_DTYPE, "after": JSON_DTYPE}.items():
-        columns[name] = NestedArray([getattr(change, name) for change in changes], dtype)
-    return ResultFrame(columns)
+def _changed_fields(
+    old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the columns that differ with both values; of dicts, the entries that differ."""
+    for name, was in old.items():
+        now = new[name]
+        if was == now:
+            continue
+        if isinstance(was, dict) and isinstance(now, dict):
+            for entry in {**was, **now}:
+                if was.get(entry) != now.get(entry):
+                    yield f"{name}.{entry}", was.get(entry), now.get(entry)
+        else:
+            yield name, was, now
 
 
 def _read_frame(name: str, source: object) -> pd.DataFrame:

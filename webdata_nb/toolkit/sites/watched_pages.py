@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-import orjson
-
 from webdata_nb.contract import outcomes
 from webdata_nb.contract.choices import FORMAT_VALUES
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.frames import frame, receipt
+from webdata_nb.toolkit.frames.compare import text_of
 from webdata_nb.toolkit.frames.extracted import field_paths, pointer_of, value_at
-from webdata_nb.toolkit.frames.rows import dumps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,36 +101,6 @@ class WatchedFields:
         columns = [name for name in pages.columns if name in wanted]
         for row in frame.to_lists(pages[columns]):
             yield dict(zip(columns, row, strict=True))
-
-
-def text_of(value: Any) -> str | None:
-    """Return a value as text: a text as it is, a list with an item in each line, others as JSON.
-
-    Examples
-    --------
-    >>> text_of(24.0), text_of("24"), text_of({"b": 1, "a": None})
-    ('24', '24', '{"a":null,"b":1}')
-    >>> print(text_of(["x", "y"]))
-    [
-    "x",
-    "y"
-    ]
-    """
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, list) and value:
-        return "[\n" + ",\n".join(map(_sorted_json, value)) + "\n]"
-    return _sorted_json(value)
-
-
-def _sorted_json(value: Any) -> str:
-    """Return JSON that is equal for equal values, whatever the order of keys."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-    except TypeError:
-        return dumps(value)
 
 
 def _extracted_fields(extract: Extract | None, reserved: Sequence[str]) -> dict[str, FieldPath]:
