@@ -181,6 +181,24 @@ def test_history_of_call_is_one_frame(service: WireService) -> None:
 
 
 @pytest.mark.usefixtures("connected")
+def test_inputs_of_one_call_share_its_time(service: WireService) -> None:
+    queries = [f"query {n}" for n in range(6)]
+    service.search = JobScript(search_rows(2))
+    search_df(queries[0])  # an answer of an earlier call keeps its own time
+    for _ in range(2):
+        search_df(queries, refresh=True)
+    search_df(queries[1:], country=["de"], refresh=True)
+    history = history_df(search_df, queries)
+    assert history["taken_at"].nunique() == 3
+    assert history["taken_at"].is_monotonic_increasing
+    ranks = history[history["rank"] == 1].pivot_table(
+        index="query", columns="taken_at", values="rank", aggfunc="size"
+    )
+    assert ranks.count().tolist() == [1, 6, 6]
+    assert history_df(search_df, queries[1:], country=["de"])["taken_at"].nunique() == 1
+
+
+@pytest.mark.usefixtures("connected")
 def test_estimate_of_call(service: WireService) -> None:
     service.weights = [
         {"platform": "crawl", "operation": "page", "weight": 2},

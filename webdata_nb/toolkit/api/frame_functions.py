@@ -882,7 +882,8 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
     Returns
     -------
     pandas.DataFrame
-        `taken_at` (datetime64[us, UTC]), then the columns of the call.
+        `taken_at` (datetime64[us, UTC]), then the columns of the call. All results that one call
+        stored for a list of inputs have one `taken_at`, the time of that call.
 
     Raises
     ------
@@ -898,7 +899,7 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
     inputs, call = _inputs(function, args, kwargs)
     valid = [each for each in inputs if each.error is None]
     history = [(each, snapshot) for each in valid for snapshot in _snapshots(each, call)]
-    history.sort(key=lambda entry: entry[1].at)
+    history.sort(key=lambda entry: entry[1].call[1])
     tables = [_dated_table(*entry) for entry in history] or [_empty_table(inputs[0])]
     op = inputs[0].spec.op
     attrs = {"kind": f"{op} history", "snapshots": len(history), "subject": inputs[0].spec.subject}
@@ -952,12 +953,12 @@ def _snapshots(each: Input, call: CallOptions) -> list[result_cache.Snapshot]:
 
 
 def _dated_table(each: Input, snapshot: result_cache.Snapshot) -> pa.Table:
-    table = snapshot.table
+    table, (_, at) = snapshot.table, snapshot.call
     if each.labels:
         table = input_rows.stack_inputs(
             each.spec.op, each.spec.columns, [InputRows(each.labels, table, snapshot.at)]
         )
-    return input_rows.with_time("taken_at", table, snapshot.at)
+    return input_rows.with_time("taken_at", table, at)
 
 
 def _empty_table(each: Input) -> pa.Table:

@@ -139,6 +139,18 @@ class Snapshot:
     table: pa.Table
     attrs: dict[str, Any]
 
+    @property
+    def call(self) -> tuple[str | None, datetime]:
+        """The id and the time that it shares with the other inputs of its call, if it had any."""
+        name = self.attrs.get("snapshot")
+        at = timestamp_of(Path(f"{name}.parquet")) if isinstance(name, str) else None
+        return (None, self.at) if at is None else (str(name), at)
+
+
+def snapshot_id(at: datetime) -> str:
+    """Return a new id for the results of one call; ids sort by time."""
+    return f"{at.astimezone(UTC).strftime(_TIMESTAMP)}-{secrets.token_hex(_CHECKSUM_DIGITS // 2)}"
+
 
 def put(
     root: Path,
@@ -1460,13 +1472,15 @@ class ResultCache:
         started_at: datetime,
         finished_at: datetime,
     ) -> dict[str, Any]:
-        return receipt.build(
+        built = receipt.build(
             outcome,
             request=request,
             service=self.scope.service,
             started_at=started_at,
             finished_at=finished_at,
         )
+        snapshot = self.options.snapshot
+        return built if snapshot is None else {**built, "snapshot": snapshot}
 
     def _state(self, path: Path | None) -> dict[str, Any]:
         """Return what a receipt says of the cache."""

@@ -45,6 +45,7 @@ from webdata_nb.toolkit.cache.result_cache import (
     deliver,
     error_to_raise,
     lists_read_once,
+    snapshot_id,
 )
 from webdata_nb.toolkit.calls.pipeline import Call, fetch_result
 from webdata_nb.toolkit.display.bars import UNITS, Inputs, View
@@ -101,6 +102,7 @@ async def run(
     if fan_out.on_error == "raise":
         refuse_invalid_inputs(inputs)
     started_at = datetime.now(UTC)
+    options = replace(options, snapshot=options.snapshot or snapshot_id(started_at))
     op = inputs[0].spec.op
     async with show_progress(f"{op} of {len(inputs)} inputs", None, options, unit=UNITS[op]) as bar:
         results, interrupted = await ListRun(inputs, options, fan_out, bar).results()

@@ -503,6 +503,8 @@ class CallOptions:
     also: display.OnChange | None = None
     # Of a partition: calls with one key find the same job.
     idempotency_key: str | None = None
+    # Of several inputs: the id of the call, which their cached results have in common.
+    snapshot: str | None = None
 
     @classmethod
     def of(
