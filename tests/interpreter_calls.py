@@ -143,6 +143,10 @@ def _searches(toolkit: _Toolkit, folder: Path) -> None:
     history = toolkit.history_df(webdata_nb.search_df, _QUERY, num_results=3, formats=[])
     toolkit.plot_ranks(history)
     assert toolkit.serp_diff(hits, hits).empty
+    ranks = toolkit.rank_df([_QUERY, "rain gauge"], site="127.0.0.1", out=folder / "ranks.parquet")
+    assert ranks["status"].tolist() == ["ranked", "ranked"]
+    assert ranks.webdata.ranks().shape == (2, 1)
+    assert ranks.webdata.changes().empty
     with toolkit.record(folder / "recording"):
         recorded = toolkit.search_df(_QUERY, formats=[])
     with toolkit.replay(folder / "recording"):
@@ -194,6 +198,7 @@ async def _async_forms(toolkit: _Toolkit, site: str) -> None:
     shop = await toolkit.ascrape_df(site + "shop/copper-rain-gauge.html", extract={"price": float})
     await toolkit.averify(shop)
     assert len(await toolkit.asearch_df("rain gauge", num_results=2, formats=[])) == 2
+    assert len(await toolkit.arank_df("rain gauge", site="127.0.0.1")) == 1
     begun = await toolkit.acrawl_job(site, max_pages=2, formats=[])
     assert len(await begun) == 2
     await (await toolkit.asearch_job("rain gauge", formats=[])).await_()

@@ -11,7 +11,7 @@ The names by task:
 
 ====================== ======================================================================
 crawl, read pages      `crawl_df`, `scrape_df`, `why`
-search                 `search_df`, `engines_df`, `serp_diff`
+search                 `search_df`, `rank_df`, `engines_df`, `serp_diff`
 ad creatives           `creatives_df`, `advertisers_df`, `gallery`
 fields of pages        `links_df`, `images_df`, `headings_df`, `tables`, `records_df`,
                        `extract_df`, `rights_df`, `chunks_df`, `verify`
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         ajob,
         ajobs_df,
         alinks_df,
+        arank_df,
         arecords_df,
         aretry_failed,
         ascrape_df,
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
         plot_audit,
         plot_crawl,
         plot_ranks,
+        rank_df,
         record,
         records_df,
         replay,
@@ -134,6 +136,7 @@ __all__ = [
     "ajob",
     "ajobs_df",
     "alinks_df",
+    "arank_df",
     "arecords_df",
     "aretry_failed",
     "ascrape_df",
@@ -170,6 +173,7 @@ __all__ = [
     "plot_audit",
     "plot_crawl",
     "plot_ranks",
+    "rank_df",
     "read_csv_export",
     "receive_webhooks",
     "record",

@@ -36,7 +36,7 @@ TOPICS: Final = {
     "search": Topic(
         "Searches",
         "Results of search engines, and their comparison over time.",
-        ("search_df", "engines_df", "serp_diff"),
+        ("search_df", "rank_df", "engines_df", "serp_diff"),
     ),
     "creatives": Topic(
         "Ad creatives",

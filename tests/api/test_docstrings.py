@@ -98,7 +98,7 @@ def test_every_frame_function_is_looked_at() -> None:
     known = {function.__name__ for function in FRAMES}
     # Theirs are those of another function, or are shown by tests of their own.
     others = {
-        *("export_df", "history_df", "scrape_df", "watch_df"),
+        *("export_df", "history_df", "rank_df", "scrape_df", "watch_df"),
         *("links_df", "images_df", "headings_df", "extract_df", "rights_df", "records_df"),
         "chunks_df",
     }

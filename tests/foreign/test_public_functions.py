@@ -214,6 +214,7 @@ def test_what_reads_frames(service: ForeignService, tmp_path: Path) -> None:
     results = webdata_nb.search_df("boats", num_results=3)
     assert webdata_nb.serp_diff(results, results).empty
     assert len(webdata_nb.serp_diff(results[:0], results)) == 3
+    assert len(webdata_nb.rank_df(["boats", "ships"], site="example.com")) == 2
     webdata_nb.plot_ranks(webdata_nb.history_df(webdata_nb.search_df, "boats", num_results=3))
     webdata_nb.gallery(webdata_nb.creatives_df("AR1"))
     for audit in (webdata_nb.audit_df, webdata_nb.plot_audit):

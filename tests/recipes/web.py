@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from aiohttp import web
@@ -149,25 +149,27 @@ def _html(title: str, links: list[str], head: str = "") -> str:
     )
 
 
-def serve_providers(site: Site, failing: Collection[str]) -> dict[str, str]:
+def serve_providers(
+    site: Site, failing: Collection[str], results: Mapping[str, Sequence[str]] = RESULTS
+) -> dict[str, str]:
     """Serve SearXNG and Brave, which know the same pages in another order; return their settings.
 
-    They answer queries in `failing` with an error.
+    They answer queries in `failing` with an error, and others with the URLs in `results`, both as
+    they are then.
     """
     variables: dict[str, str] = {}
-    for name, urls in RESULTS.items():
+    for name, urls in results.items():
         stub = stubs()[name]
         stub.path = f"/{name}{stub.path}"
-        stub.served = [Result(url, f"Result {url[-1]}", "Text") for url in urls]
-        stub.answer = _unless_failing(stub.answer, failing)
+        stub.answer = _answering(stub.answer, failing, urls)
         variables[f"WEBDATA_{name.upper()}_URL"] = stub.on(site)
     return variables | {"WEBDATA_BRAVE_KEY": KEY}
 
 
-def _unless_failing(answer: Answer, failing: Collection[str]) -> Answer:
-    def respond(request: StubRequest, served: list[Result]) -> object:
+def _answering(answer: Answer, failing: Collection[str], urls: Sequence[str]) -> Answer:
+    def respond(request: StubRequest, _served: list[Result]) -> object:
         if request.parameters.get("q") in failing:
             return web.Response(status=500)
-        return answer(request, served)
+        return answer(request, [Result(url, f"Result {url[-1]}", "Text") for url in urls])
 
     return respond

@@ -15,6 +15,7 @@ from webdata_nb.toolkit.api.crawl_questions import (
 from webdata_nb.toolkit.api.frame_functions import (
     acrawl_df,
     acreatives_df,
+    arank_df,
     arecords_df,
     ascrape_df,
     asearch_df,
@@ -23,6 +24,7 @@ from webdata_nb.toolkit.api.frame_functions import (
     creatives_df,
     estimate,
     history_df,
+    rank_df,
     records_df,
     scrape_df,
     search_df,

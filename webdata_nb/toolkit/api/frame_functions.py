@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -22,7 +23,8 @@ from typing import (
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.limits import PER_PAGE
-from webdata_nb.errors import InvalidArgument, InvalidCall
+from webdata_nb.contract.requests import SearchRequest
+from webdata_nb.errors import InvalidArgument, InvalidCall, OfflineError
 from webdata_nb.suggestions import closest, did_you_mean, format_value
 from webdata_nb.toolkit.bridge import PORTAL, blocking
 from webdata_nb.toolkit.cache import result_cache
@@ -55,15 +57,19 @@ from webdata_nb.toolkit.requests.options import (
     CrawlOptions,
     CreativesDfOptions,
     OnIncomplete,
+    RankDfOptions,
     ScrapeDfOptions,
     SearchDfOptions,
+    SearchInputOptions,
     SinglePageOptions,
     TableOptions,
     WatchDfOptions,
 )
 from webdata_nb.toolkit.requests.signatures import with_lists, with_options
 from webdata_nb.toolkit.session import Connection
+from webdata_nb.toolkit.sites import ranks
 from webdata_nb.toolkit.sites.changes_file import CHANGES_COLUMNS
+from webdata_nb.toolkit.sites.ranks import RANKS_COLUMNS, RanksFile, Searched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -691,6 +697,144 @@ acreatives_df = cast("AsyncCreativesDf", _acreatives_df)
 creatives_df = cast("CreativesDf", blocking(_acreatives_df))
 
 
+# Ranks
+
+
+@with_options(RankDfOptions, columns=RANKS_COLUMNS)
+async def arank_df(
+    queries: str | Sequence[str],
+    *,
+    site: str | Sequence[str],
+    out: str | Path | None = None,
+    **options: Unpack[RankDfOptions],
+) -> pd.DataFrame:
+    """Search for each query, and return the rank of a site among the results: one snapshot.
+
+    `arank_df` is the same for async code. Every call asks the engines anew, whatever the cache
+    holds, and stores the results there. No result page is visited, so a query costs what its search
+    costs. A call that is cancelled takes no snapshot.
+
+    Parameters
+    ----------
+    queries
+        The search terms. Lists here, and in `engine`, `language` and `country`, search for every
+        combination; each is searched once.
+    site
+        A host such as `"example.com"`, which includes its subdomains, or a host and the start of a
+        path, such as `"example.com/docs"`; `www.`, http or https, and a slash at the end make no
+        difference. With a list, each site has rows of its own.
+    num_results
+        Unique results to look at, 1 to 50 (default 10).
+    timeout
+        Seconds to wait for each search; then it has failed.
+    on_error
+        `"row"` makes a search that failed a row with `status` `failed` and its `error`; `"raise"`
+        ends the call with it.
+    out
+        A `.parquet` file to append the snapshot to. Several calls may append to it at the same
+        time.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each query and site, and each engine, language and country of lists.
+        `df.webdata.ranks()` and `df.webdata.changes()` compare the snapshots of a file, as
+        `plot_ranks` does.
+
+        {columns}
+
+    Raises
+    ------
+    InvalidArgument
+        An argument that is not allowed, or a file of something else; nothing was sent.
+    OverBudget
+        See `budget`.
+    OfflineError
+        Offline mode is on.
+    OSError
+        `out` cannot be written. `history_df(rank_df, ...)` returns the ranks of this call
+        nevertheless.
+    WebdataError
+        What concerns all searches, such as a wrong key.
+
+    Warns
+    -----
+    UserWarning
+        A search had no result at all.
+
+    Examples
+    --------
+    >>> df = rank_df(["aurora forecast", "rain gauge"], site="example.com")
+    >>> df[["query", "status"]].to_numpy().tolist()
+    [['aurora forecast', 'not_ranked'], ['rain gauge', 'not_ranked']]
+    """
+    sites = ranks.parse_sites(site)
+    inputs = rank_inputs(queries, options)
+    path = _path(out)
+    file = None if path is None else RanksFile(path)
+    if file is not None:
+        await asyncio.to_thread(file.check)
+    call = CallOptions.check(_rank_call(options))
+    if call.settings.offline:
+        raise OfflineError("offline mode is on, and rank_df asks the engines anew")
+    fan_out = FanOutOptions.check({"on_error": options["on_error"], "budget": options["budget"]})
+    if fan_out.budget is not None:
+        await budget.check(valid_specs(inputs), call, fan_out.budget)
+    taken_at = datetime.now(UTC)
+    name = result_cache.snapshot_id(taken_at)
+    searched = await lists.run(
+        inputs, replace(call, snapshot=name, dtype_backend="pandas"), fan_out
+    )
+    searches = ranks.searches_of(searched, [each.labels for each in inputs])
+    table = ranks.rank_table(searches, sites, **_asked(options), snapshot=name, taken_at=taken_at)
+    whole = None
+    if file is not None:
+        try:
+            whole = await asyncio.to_thread(file.append, table)
+        except OSError as error:
+            error.add_note("history_df(rank_df, ...) returns the ranks of this call nevertheless")
+            raise
+    attrs = ranks.ranks_receipt(
+        searched.attrs[frame.ATTRS], table, whole, None if file is None else str(file.path)
+    )
+    return frame.build(table, attrs=attrs, dtype_backend=call.dtype_backend)
+
+
+rank_df = blocking(arank_df)
+
+
+def rank_inputs(queries: str | Sequence[str], options: RankDfOptions) -> Sequence[Input]:
+    """Return the searches of a call, each combination once; their labels say what was asked."""
+    values: dict[str, Any] = {**request_values(options, SearchInputOptions), "formats": []}
+    for name in ("engine", "language", "country"):
+        if isinstance(values.get(name), str):
+            values[name] = [values[name]]
+    terms = [queries] if isinstance(queries, str) else queries
+    inputs = search_inputs(terms, cast("SearchDfOptions", values))
+    if not inputs[0].labels:
+        raise InvalidArgument(
+            f"queries must be a query or a list of queries; it is {format_value(queries)}"
+        )
+    return list({tuple(each.labels.items()): each for each in inputs}.values())
+
+
+def _rank_call(options: RankDfOptions) -> CallArguments:
+    """Return the options of the searches, which are requested anew and cached."""
+    names = ("session", "progress", "timeout", "dtype_backend")
+    given = cast("CallArguments", {name: options.get(name, DEFAULTS.get(name)) for name in names})
+    return {**given, "cache": True, "refresh": True}
+
+
+def _asked(options: RankDfOptions) -> dict[str, Any]:
+    """Return what was asked for where no label says it."""
+    defaults = {name: field.default for name, field in SearchRequest.model_fields.items()}
+    wanted = options.get("num_results")
+    return {
+        "engine": defaults["engine"],
+        "num_results": defaults["num_results"] if wanted is None else int(wanted),
+    }
+
+
 # Watches
 
 
@@ -830,6 +974,7 @@ _INPUTS: Final[Mapping[str, Callable[..., Sequence[Input]]]] = {
     "crawl_df": crawl_inputs,
     "creatives_df": creatives_inputs,
     "scrape_df": page_inputs,
+    "rank_df": rank_inputs,
 }
 
 
@@ -841,8 +986,8 @@ def estimate(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -
     Parameters
     ----------
     function
-        `search_df`, `crawl_df`, `scrape_df` or `creatives_df`, an async twin, or one of these
-        methods of a session.
+        `search_df`, `rank_df`, `crawl_df`, `scrape_df` or `creatives_df`, an async twin, or one of
+        these methods of a session.
     *args, **kwargs
         The arguments of the call.
 
@@ -864,7 +1009,9 @@ def estimate(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -
     >>> estimate(crawl_df, start_url, max_pages=50).credits
     50.0
     """
-    inputs, call = _inputs(function, args, kwargs)
+    inputs, call, options = _inputs(function, args, kwargs)
+    if "site" in options:
+        ranks.parse_sites(options["site"])
     return PORTAL.run(budget.estimate_cost(valid_specs(inputs), call))
 
 
@@ -874,8 +1021,8 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
     Parameters
     ----------
     function
-        `search_df`, `crawl_df`, `scrape_df` or `creatives_df`, an async twin, or one of these
-        methods of a session.
+        `search_df`, `rank_df`, `crawl_df`, `scrape_df` or `creatives_df`, an async twin, or one of
+        these methods of a session.
     *args, **kwargs
         The arguments of the call; lists give the history of every combination.
 
@@ -896,10 +1043,25 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
     >>> history_df(search_df, "aurora forecast", formats=[])["taken_at"].nunique()
     1
     """
-    inputs, call = _inputs(function, args, kwargs)
+    inputs, call, options = _inputs(function, args, kwargs)
     valid = [each for each in inputs if each.error is None]
     history = [(each, snapshot) for each in valid for snapshot in _snapshots(each, call)]
     history.sort(key=lambda entry: entry[1].call[1])
+    if "site" in options:
+        tables = [
+            ranks.rank_table(
+                [Searched(each.labels, snapshot.table.to_pylist(), None)],
+                ranks.parse_sites(options["site"]),
+                **_asked(cast("RankDfOptions", options)),
+                snapshot=snapshot.call[0] or snapshot.path.stem,
+                taken_at=snapshot.call[1],
+            )
+            for each, snapshot in history
+        ]
+        names = [each.name for each in ranks.parse_sites(options["site"])]
+        attrs = {"kind": "ranks", "snapshots": len(tables), "subject": ", ".join(names)}
+        table = input_rows.concat_tables([ranks.RANKS_SCHEMA.empty_table(), *tables])
+        return frame.build(table, attrs=attrs, dtype_backend=call.dtype_backend)
     tables = [_dated_table(*entry) for entry in history] or [_empty_table(inputs[0])]
     op = inputs[0].spec.op
     attrs = {"kind": f"{op} history", "snapshots": len(history), "subject": inputs[0].spec.subject}
@@ -910,8 +1072,8 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
 
 def _inputs(
     function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
-) -> tuple[Sequence[Input], CallOptions]:
-    """Return the inputs and the checked options of a call."""
+) -> tuple[Sequence[Input], CallOptions, Mapping[str, Any]]:
+    """Return the inputs, the checked options and all arguments of a call."""
     inputs = _INPUTS.get(str(getattr(function, "__name__", "")).removeprefix("a"))
     if inputs is None:
         name = getattr(function, "__name__", None)
@@ -932,7 +1094,9 @@ def _inputs(
     (_, subject), *passed = bound.arguments.items()
     options: dict[str, Any] = {name: DEFAULTS.get(name) for name in signature.parameters}
     options |= {**_session_of(function), **dict(passed), **unlisted}
-    return inputs(subject, options), CallOptions.check(_call_arguments(options))
+    is_of_ranks = inputs is rank_inputs
+    call = _rank_call(cast("RankDfOptions", options)) if is_of_ranks else _call_arguments(options)
+    return inputs(subject, options), CallOptions.check(call), options
 
 
 def _session_of(function: Callable[..., object]) -> dict[str, object]:

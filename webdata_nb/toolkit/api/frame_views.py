@@ -22,7 +22,7 @@ from webdata_nb.toolkit.display.plots import SiteColors, SitePage
 from webdata_nb.toolkit.display.tables import PictureBudget, table_markup
 from webdata_nb.toolkit.frames import derive, exports, frame, schemas, storage
 from webdata_nb.toolkit.requests import arguments
-from webdata_nb.toolkit.sites import changes_file
+from webdata_nb.toolkit.sites import changes_file, ranks
 from webdata_nb.toolkit.sites.audit import FINDING_COLUMNS, issue_kinds
 from webdata_nb.toolkit.sites.pages import listed_urls
 
@@ -252,7 +252,7 @@ def is_result(df: pd.DataFrame) -> bool:
 def compact_html(df: pd.DataFrame) -> str:
     """Return a result frame as a compact table."""
     head = df.head(first_rows(len(df)))
-    tables = (*schemas.SCHEMAS.values(), changes_file.CHANGES_SCHEMA)
+    tables = (*schemas.SCHEMAS.values(), changes_file.CHANGES_SCHEMA, ranks.RANKS_SCHEMA)
     known = {name for schema in tables for name in schema.names}
     view = FrameView(
         columns=[str(name) for name in df.columns],

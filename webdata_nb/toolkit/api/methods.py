@@ -13,12 +13,14 @@ from webdata_nb.toolkit.api.crawl_questions import alinks_df, averify, awhy, lin
 from webdata_nb.toolkit.api.frame_functions import (
     acrawl_df,
     acreatives_df,
+    arank_df,
     arecords_df,
     ascrape_df,
     asearch_df,
     awatch_df,
     crawl_df,
     creatives_df,
+    rank_df,
     records_df,
     scrape_df,
     search_df,
@@ -56,6 +58,7 @@ from webdata_nb.toolkit.jobs.listings import (
     weights_df,
 )
 from webdata_nb.toolkit.session import Connection
+from webdata_nb.toolkit.sites import ranks
 from webdata_nb.toolkit.sites.audit import audit_df
 from webdata_nb.toolkit.terminal_text import encodable
 
@@ -119,6 +122,8 @@ class Session(Connection):
     asearch_df: ClassVar[AsyncSearchDf] = cast("AsyncSearchDf", _method(asearch_df))
     crawl_df: ClassVar[CrawlDf] = cast("CrawlDf", _method(crawl_df))
     acrawl_df: ClassVar[AsyncCrawlDf] = cast("AsyncCrawlDf", _method(acrawl_df))
+    rank_df = _method(rank_df)
+    arank_df = _method(arank_df)
     scrape_df = _method(scrape_df)
     ascrape_df = _method(ascrape_df)
     retry_failed = _method(retry_failed)
@@ -331,6 +336,43 @@ class FrameAccessor:
     def extract(self) -> pd.DataFrame:
         """Return the extracted fields as typed columns; see `extract_df`."""
         return extract_df(self._df)
+
+    def ranks(self, values: str = "rank") -> pd.DataFrame:
+        """Return ranks over time: a row for each query, and a column for each snapshot.
+
+        The frame is one of `rank_df`, of its file or of `history_df(rank_df, ...)`. The rows are
+        also of engines, languages, countries and sites where there are several.
+
+        Parameters
+        ----------
+        values
+            The column to show. `rank` is missing where the site was not among the results, and
+            where the search failed; `"status"` tells them apart.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A pivot, whose columns are the times of the snapshots.
+        """
+        return ranks.rank_pivot(self._df, values)
+
+    def changes(self) -> pd.DataFrame:
+        """Return how the ranks of the last snapshot differ from what was known before.
+
+        A search that failed is passed over: the rank after it is compared with the one before it.
+        Where another number of results was looked at, ranks that one snapshot could not see are
+        not compared.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns of `diff`, `watch_df` and `serp_diff`, with the query, its engine, language
+            and country, the site and the URL as the key, and `move`, the ranks gained (positive)
+            or lost. `field` is `rank`, or `url` where another page has the rank; `evidence` says
+            which provider answered instead, or which URLs are now above. The `line` of the receipt
+            says what was compared, also where nothing changed.
+        """
+        return ranks.rank_changes(self._df)
 
     def verify(self, *, session: Connection | None = None) -> pd.DataFrame:
         """Compare the extracted values with their pages; see `verify`."""

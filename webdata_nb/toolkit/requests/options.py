@@ -578,6 +578,17 @@ class CrawlDfOptions(CrawlOptions, SourceOptions, TableOptions, total=False):
     """The options of `crawl_df`."""
 
 
+class RankDfOptions(SearchInputOptions, total=False):
+    """The options of `rank_df`."""
+
+    session: Connection | None
+    progress: bool | str | None
+    timeout: float | None
+    on_error: OnError
+    budget: float | None
+    dtype_backend: DtypeBackend
+
+
 class WatchDfOptions(CrawlOptions, total=False):
     """The options of `watch_df`."""
 

@@ -1,4 +1,4 @@
-"""The Parquet file that collects the changes of watched sites, and what is known of each site.
+"""Parquet files that calls append to, and the one that collects the changes of watched sites.
 
 What is known of a site is in a file of its own, in a hidden folder beside the changes. The file of
 changes names it, and is replaced as a whole, so both always belong together: a call that is killed
@@ -7,13 +7,14 @@ loses no change, and none is reported twice.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import filelock
 import msgspec
@@ -94,7 +95,6 @@ old_hash, new_hash str                 `content_hash` of the page
 old_job, new_job   str                 the crawls
 ================== =================== ==========================================
 """
-_CHANGES: Final = "changes/1"
 _STATES: Final = "states"
 # A lock is held while a file of changes is rewritten.
 _LOCK_S: Final = 60.0
@@ -107,19 +107,29 @@ def changes_table(changes: Sequence[PageChange]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=CHANGES_SCHEMA)
 
 
-class ChangesFile:
-    """A file of changes, which several watches may share.
+class AppendedFile:
+    """A Parquet file to which calls append rows, also several at the same time.
+
+    It appears whole or not at all, and is never one of something else.
 
     Attributes
     ----------
+    schema, kind, maker
+        The columns, what the metadata call the file, and the function that makes it.
     path
         The file.
     """
 
+    schema: ClassVar[pa.Schema]
+    kind: ClassVar[str]
+    maker: ClassVar[str]
+    # What a call has lost that came too late to write.
+    _loss: ClassVar[str] = "its rows are in the cache only"
+
     def __init__(self, path: Path) -> None:
         # A link stays a link, and all of its names share one lock.
         self.path = path.resolve()
-        self._folder = self.path.with_name(f".{self.path.name}.watch")
+        self._lock = self.path.with_name(f".{self.path.name}.lock")
 
     def check(self) -> None:
         """Refuse a file of something else.
@@ -127,9 +137,83 @@ class ChangesFile:
         Raises
         ------
         InvalidArgument
-            It cannot be read, or is no file of changes.
+            It cannot be read, or is no file of this kind; or its folder cannot be written.
         """
         self._read()
+        if not os.access(self.path.parent, os.W_OK):
+            raise InvalidArgument(
+                f"out cannot be written: {format_path(self.path.parent)} is read-only"
+            )
+
+    def append(self, rows: pa.Table, *, wait_s: float = _LOCK_S) -> pa.Table:
+        """Append rows, and return those of the whole file.
+
+        It waits up to `wait_s` seconds for another process that writes to the file.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        InvalidArgument
+            It is one of something else now.
+        """
+        with self._append_lock(wait_s):
+            document = self._read()
+            earlier = self.schema.empty_table() if document is None else document.read()
+            table = pa.concat_tables([earlier, rows])
+            self._write(table, {"kind": self.kind})
+        return table
+
+    def _write(self, table: pa.Table, own: Mapping[str, Any]) -> None:
+        attrs = {"kind": self.kind.partition("/")[0]}
+        storage.write_atomically(self.path, storage.encode(table, own=own, attrs=attrs))
+
+    @contextmanager
+    def _append_lock(self, wait_s: float) -> Iterator[None]:
+        lock = filelock.FileLock(self._lock)
+        try:
+            held = lock.acquire(timeout=wait_s)
+        except filelock.Timeout:
+            raise TimeoutError(
+                f"{self.path} was not written, because another process has held its lock "
+                f"{lock.lock_file} for {wait_s:g} s: end that process; {self._loss}"
+            ) from None
+        with held:
+            yield
+
+    def _read(self) -> storage.ParquetDocument | None:
+        try:
+            document = storage.ParquetDocument(self.path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise InvalidArgument(
+                f"out cannot be read as a Parquet file ({error}): {self.path}"
+            ) from None
+        if document.schema != self.schema or not self._is_own(document.own):
+            raise InvalidArgument(
+                f"out must be a new file, or one that {self.maker} has made; "
+                f"{format_path(self.path)} is something else"
+            )
+        return document
+
+    def _is_own(self, own: object) -> bool:
+        """Return whether metadata are those of a file of this kind."""
+        return isinstance(own, dict) and own.get("kind") == self.kind
+
+
+class ChangesFile(AppendedFile):
+    """A file of changes, which several watches may share."""
+
+    schema = CHANGES_SCHEMA
+    kind = "changes/1"
+    maker = "watch_df"
+    _loss = "a repeated call finds the same changes"
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._folder = self.path.with_name(f".{self.path.name}.watch")
+        self._lock = self._folder / "append.lock"
 
     def lock_path(self, watch_id: str) -> Path:
         """Return the lock file of one watch; its folder exists afterwards.
@@ -184,55 +268,22 @@ class ChangesFile:
             state = f"{watch_id}-{secrets.token_hex(4)}.parquet"
             storage.write_atomically(self._folder / state, data)
             earlier = CHANGES_SCHEMA.empty_table() if document is None else document.read()
-            own = {"kind": _CHANGES, _STATES: {**states, watch_id: state}}
-            table = pa.concat_tables([earlier, changes])
-            storage.write_atomically(
-                self.path, storage.encode(table, own=own, attrs={"kind": "changes"})
-            )
+            own = {"kind": self.kind, _STATES: {**states, watch_id: state}}
+            self._write(pa.concat_tables([earlier, changes]), own)
             # The states before this one, and those of calls that were killed.
             for path in self._folder.glob(f"{watch_id}-*.parquet"):
                 if path.name != state:
                     with suppress(OSError):
                         path.unlink()
 
-    @contextmanager
-    def _append_lock(self, wait_s: float) -> Iterator[None]:
-        lock = filelock.FileLock(self._folder / "append.lock")
-        try:
-            held = lock.acquire(timeout=wait_s)
-        except filelock.Timeout:
-            raise TimeoutError(
-                f"{self.path} was not written, because another process has held its lock "
-                f"{lock.lock_file} for {wait_s:g} s: end that process, and repeat the call, which "
-                "finds the same changes"
-            ) from None
-        with held:
-            yield
-
-    def _read(self) -> storage.ParquetDocument | None:
-        try:
-            document = storage.ParquetDocument(self.path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise InvalidArgument(
-                f"out cannot be read as a Parquet file ({error}): {self.path}"
-            ) from None
-        if document.schema != CHANGES_SCHEMA or not _is_own(document.own):
-            raise InvalidArgument(
-                "out must be a new file, or one that watch_df has made; "
-                f"{format_path(self.path)} is something else"
-            )
-        return document
-
-
-def _is_own(own: object) -> bool:
-    """Return whether metadata are those of a file of changes, with states in its own folder."""
-    states = own.get(_STATES) if isinstance(own, dict) and own.get("kind") == _CHANGES else None
-    return isinstance(states, dict) and all(
-        isinstance(state, str) and re.fullmatch(rf"{re.escape(name)}-[0-9a-f]{{8}}\.parquet", state)
-        for name, state in states.items()
-    )
+    def _is_own(self, own: object) -> bool:
+        """Return whether metadata are of a file of changes, with states in its own folder."""
+        states = own.get(_STATES) if isinstance(own, dict) and super()._is_own(own) else None
+        return isinstance(states, dict) and all(
+            isinstance(state, str)
+            and re.fullmatch(rf"{re.escape(name)}-[0-9a-f]{{8}}\.parquet", state)
+            for name, state in states.items()
+        )
 
 
 def _states(document: storage.ParquetDocument | None) -> Mapping[str, str]:
