@@ -168,3 +168,98 @@ def test_without_matplotlib_the_extra_is_named() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "webdata_nb[plot]" in done.stdout
+
+
+def ranked(*days: dict[str, Any], wanted: int = 10) -> pd.DataFrame:
+    """Return snapshots of ranks: a rank, None for no rank, or `failed` by query."""
+    rows = []
+    for day, states in enumerate(days, 1):
+        at = pd.Timestamp(f"2026-11-{day:02d} 06:30", tz="UTC")
+        for query, state in states.items():
+            status = state if isinstance(state, str) else "ranked" if state else "not_ranked"
+            rank = None if isinstance(state, str) else state
+            url = f"https://own.test/{query}" if rank else None
+            keys = (query, "engine_one", None, None, "own.test")
+            rows.append((*keys, status, rank, url, wanted, "brave", f"{day:02d}", at))
+    names = ["query", "engine", "language", "country", "site", "status", "rank", "url"]
+    return pd.DataFrame(rows, columns=[*names, "num_results", "provider", "snapshot", "taken_at"])
+
+
+def series(axes: Any) -> list[list[float | None]]:
+    """Return the heights of the lines of an axes, without markers; None for a gap."""
+    lines = [line for line in axes.lines if line.get_linestyle() == "-"]
+    heights = [[float(y) for y in line.get_ydata()] for line in lines]
+    return [[None if y != y else round(y, 2) for y in line] for line in heights]  # noqa: PLR0124
+
+
+def test_a_failure_is_a_gap_and_what_has_no_rank_is_in_the_band() -> None:
+    days: list[dict[str, Any]] = [{"a": 3}, {"a": "failed"}, {"a": None}, {"a": 1}]
+    figure: Any = plot_ranks(ranked(*days))
+    [axes] = figure.axes
+    assert drawn(figure)
+    assert axes.yaxis_inverted()
+    [[first, gap, below, last]] = series(axes)
+    assert (first, gap, last) == (3, None, 1)
+    [band] = axes.patches
+    top, bottom = sorted([band.get_y(), band.get_y() + band.get_height()])
+    assert 3 < top < below < bottom
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == ["1", "2", "3", ">10"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "not among the first 10", "the search failed"
+    ]  # fmt: skip
+    assert texts(axes) == ["a  1 ▲2"]
+    assert figure.get_suptitle() == (
+        "own.test: ranks of 1 query in 4 snapshots, 1 Nov 2026 to 4 Nov 2026"
+    )
+
+
+@pytest.mark.parametrize("count", [1, 6, 7, 20, 60])
+@pytest.mark.parametrize("snapshots", [1, 2, 30])
+def test_every_query_has_its_line_and_name(count: int, snapshots: int) -> None:
+    if count * snapshots > 700:
+        pytest.skip("takes seconds, and shows nothing that fewer do not")
+    days = [{f"q{n}": 1 + (n + day) % 10 for n in range(count)} for day in range(snapshots)]
+    figure: Any = plot_ranks(ranked(*days))
+    assert drawn(figure)
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    assert len(panels) == (1 if count <= 6 else count)
+    lines = [line for axes in panels for line in series(axes)]
+    assert [[round(y or 0) for y in line] for line in lines] == [
+        [day[f"q{n}"] for day in days] for n in range(count)
+    ]
+    names = [*texts(panels[0]), *(axes.get_title(loc="left") for axes in panels)]
+    assert {name.split()[0] for name in names if name} == {f"q{n}" for n in range(count)}
+    if count <= 6:
+        boxes = [text.get_window_extent() for text in panels[0].texts]
+        for number, box in enumerate(boxes):
+            assert not any(box.overlaps(other) for other in boxes[number + 1 :])
+
+
+def test_of_too_many_queries_those_that_moved_most_are_shown() -> None:
+    days = [{f"q{n}": 5 for n in range(80)}, {f"q{n}": 5 if n < 78 else n - 77 for n in range(80)}]
+    figure: Any = plot_ranks(ranked(*days), max_lines=8)
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    assert [axes.get_title(loc="left") for axes in panels][-2:] == ["q78", "q79"]
+    assert [axes.get_title(loc="right") for axes in panels][-2:] == ["1 ▲4", "2 ▲3"]
+    assert "ranks of 80 queries in 2 snapshots; the 8 that moved most" in figure.get_suptitle()
+    assert "Moved most: q78 (1 ▲4), q79 (2 ▲3)" in figure.alt_text
+    with pytest.raises(InvalidArgument, match="max_lines"):
+        plot_ranks(ranked(*days), max_lines=0)
+
+
+def test_what_differs_besides_the_query_is_in_the_names() -> None:
+    df = ranked({"a": 3})
+    both = pd.concat([df, df.assign(site="other.test", country="de")], ignore_index=True)
+    figure: Any = plot_ranks(both)
+    assert sorted(texts(figure.axes[0])) == ["a · de · other.test  3", "a · own.test  3"]
+    assert figure.get_suptitle().startswith("2 sites: ranks of 1 query (2 series) in 1 snapshot, ")
+    with pytest.raises(InvalidArgument, match="run rank_df first"):
+        plot_ranks(df.iloc[:0])
+
+
+def test_figures_follow_the_dark_theme_of_a_notebook() -> None:
+    figure: Any = plot_ranks(ranked({"a": 3}))
+    html = figure._repr_html_()
+    assert '[data-jp-theme-light="false"]' in html
+    assert 'class="webdata-figure"' in html

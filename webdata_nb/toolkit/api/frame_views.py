@@ -18,7 +18,7 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.display import plots, tables
 from webdata_nb.toolkit.display import tables as drawing
-from webdata_nb.toolkit.display.plots import SiteColors, SitePage
+from webdata_nb.toolkit.display.plots import RankTrack, SiteColors, SitePage
 from webdata_nb.toolkit.display.tables import PictureBudget, table_markup
 from webdata_nb.toolkit.frames import derive, exports, frame, schemas, storage
 from webdata_nb.toolkit.requests import arguments
@@ -859,18 +859,28 @@ def _by_category(
     return pages, SiteColors(by_column, colors)
 
 
-def plot_ranks(history: pd.DataFrame, *, max_lines: int = 10) -> Figure:
-    """Draw the rank of each result over the snapshots of a search; rank 1 is at the top.
+def plot_ranks(history: pd.DataFrame, *, max_lines: int | None = None) -> Figure:
+    """Draw ranks over time, with rank 1 at the top: of a site for many queries, or of all results.
 
-    Markers show where a result enters and where it was last seen. A result with another spelling
-    of its URL (`www.`, `http`) is the same line, as in `serp_diff`. Needs the extra `plot`.
+    Of `rank_df`, up to six series are in one plot, and more of them in a panel each. What is not
+    among the results is in a band below the last rank. A search that failed has a cross and makes a
+    gap. The figure names the last rank of each series, and how many ranks it has gained or lost
+    since the first snapshot.
+
+    Of one search, each result is a line. Markers show where it enters and where it was last seen. A
+    result with another spelling of its URL (`www.`, `http`) is the same line, as in `serp_diff`.
+
+    Needs the extra `plot`.
 
     Parameters
     ----------
     history
-        What `history_df(search_df, query, ...)` returns, of one search.
+        Snapshots of `rank_df`: one, those of its file, or `history_df(rank_df, ...)`. Or what
+        `history_df(search_df, query, ...)` returns, of one search.
     max_lines
-        Number of results in colour, those with the best ranks; the others are grey.
+        Of ranks, the number of series, those that moved most (default 60); the title says how many
+        there are. Of one search, the number of results in colour, those with the best ranks
+        (default 10); the others are grey.
 
     Returns
     -------
@@ -881,7 +891,7 @@ def plot_ranks(history: pd.DataFrame, *, max_lines: int = 10) -> Figure:
     Raises
     ------
     InvalidArgument
-        `history` is not the history of one search, or has no result.
+        `history` is neither of ranks nor of one search, or has no row.
     MissingExtra
         matplotlib is not installed.
 
@@ -892,11 +902,31 @@ def plot_ranks(history: pd.DataFrame, *, max_lines: int = 10) -> Figure:
     >>> figure.axes[0].get_ylabel()
     'rank'
     """
-    most = arguments.check_integer("max_lines", max_lines, minimum=1)
+    most = None if max_lines is None else arguments.check_integer("max_lines", max_lines, minimum=1)
+    if ranks.has_ranks(history):
+        return _tracks_figure(history, most or plots.MAX_PANELS)
     snapshots = derive.snapshots(history)
     tracks = plots.rank_series([ranks for _, ranks in snapshots])
     if not tracks:
         raise InvalidArgument("the history has no result: run the search first")
     subject = derive.subject(history) or "search"
     title = f"{subject}: ranks in {len(snapshots)} snapshot{'s' * (len(snapshots) != 1)}"
-    return plots.rank_figure([at for at, _ in snapshots], tracks, title, most=most)
+    return plots.rank_figure([at for at, _ in snapshots], tracks, title, most=most or 10)
+
+
+def _tracks_figure(history: pd.DataFrame, most: int) -> Figure:
+    times = [each.at for each in ranks.snapshots_of(history)]
+    tracks = [RankTrack(name, tuple(states)) for name, states in ranks.rank_tracks(history)]
+    if not tracks:
+        raise InvalidArgument("the frame has no rank: run rank_df first")
+    moved = sorted(range(len(tracks)), key=lambda n: (-abs(tracks[n].gain), n))[:most]
+    shown = [tracks[n] for n in sorted(moved)]
+    sites = list(dict.fromkeys(history["site"]))
+    subject = sites[0] if len(sites) == 1 else f"{len(sites)} sites"
+    queries = len(history["query"].drop_duplicates())
+    title = f"{subject}: ranks of {queries} quer{'y' if queries == 1 else 'ies'}"
+    title += f" ({len(tracks)} series)" if len(tracks) > queries else ""
+    title += f" in {len(times)} snapshot{'s' * (len(times) != 1)}"
+    if len(shown) < len(tracks):
+        title += f"; the {len(shown)} that moved most"
+    return plots.tracks_figure(times, shown, title, wanted=int(history["num_results"].max()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +29,11 @@ INK: Final = "#222222"
 _DPI: Final = 100
 _SHARP_DPI: Final = 160
 _READABLE: Final = 0.85
+# A dark theme shows the same picture with its lightness turned round, and hues as they are. Only
+# the notebook knows its theme: JupyterLab, VS Code, marimo and Colab, each in its own way.
+_DARK: Final = ('[data-jp-theme-light="false"]', "body.vscode-dark", ".dark", '[theme="dark"]')
+_FILTER: Final = "invert(.93) hue-rotate(180deg)"
+_DARK_STYLE: Final = f"<style>:is({','.join(_DARK)}) .webdata-figure{{filter:{_FILTER}}}</style>"
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -61,8 +67,8 @@ def new_figure(width: float, height: float) -> Any:
             # Labels of a narrower image would be too small to read; it scrolls instead.
             style = f"width:{width}px;max-width:max(100%,{width * _READABLE:.0f}px);background:#fff"
             return (
-                f'<div style="overflow-x:auto"><img alt="{alt}" style="{style}" '
-                f'src="data:image/png;base64,{data}"></div>'
+                f'{_DARK_STYLE}<div style="overflow-x:auto"><img class="webdata-figure" '
+                f'alt="{alt}" style="{style}" src="data:image/png;base64,{data}"></div>'
             )
 
         def _mime_(self) -> tuple[str, str]:
@@ -219,6 +225,270 @@ def rank_series(snapshots: Sequence[Mapping[str, tuple[str, int]]]) -> list[Rank
             tuple(snapshot[key][1] if key in snapshot else None for snapshot in snapshots),
         )
         for key in keys
+    ]
+
+
+# Ranks of many queries
+
+
+@dataclass(frozen=True, slots=True)
+class RankTrack:
+    """The ranks of a query by snapshot: a rank, `not_ranked`, `failed`, or None without a row."""
+
+    name: str
+    states: tuple[int | str | None, ...]
+
+    @property
+    def places(self) -> list[float]:
+        """The ranks that are known, as places: that of no rank is after all others."""
+        known = [state for state in self.states if state not in (None, "failed")]
+        return [float(state) if isinstance(state, int) else math.inf for state in known]
+
+    @property
+    def gain(self) -> float:
+        """The ranks gained (positive) or lost from the first known place to the last one."""
+        places = self.places
+        return 0.0 if not places or places[0] == places[-1] else places[0] - places[-1]
+
+    def last(self, wanted: int) -> str:
+        """Return the last state as a short text, with the ranks that were gained or lost."""
+        state = self.states[-1]
+        if not isinstance(state, int):
+            return f">{wanted}" if state == "not_ranked" else str(state or "no row")
+        if not self.gain:
+            return str(state)
+        ranks = "" if math.isinf(self.gain) else f"{abs(self.gain):.0f}"
+        return f"{state} {UP if self.gain > 0 else DOWN}{ranks}"
+
+
+UP, DOWN = "\u25b2", "\u25bc"
+# More series than these are in panels of their own.
+_MAX_IN_ONE: Final = 6
+_PANELS_IN_ROW: Final = 4
+_RANKS_WIDTH: Final = 8.6
+MAX_PANELS: Final = 60
+_BETTER: Final = ("#0072B2", "better than in the first snapshot")
+_WORSE: Final = ("#D55E00", "worse")
+_EQUAL: Final = ("#767676", "the same")
+_BAND: Final = "#eeeeee"
+# In points: the width of a panel, for its name and its last rank.
+_PANEL_WIDTH: Final = 132.0
+
+
+def tracks_figure(
+    times: Sequence[Any], tracks: Sequence[RankTrack], title: str, *, wanted: int
+) -> Figure:
+    """Draw the ranks of queries over time: a few in one plot, many in a panel each.
+
+    Rank 1 is at the top. Snapshots without a rank among the `wanted` results are in a band below
+    the last rank, and a search that failed makes a gap.
+    """
+    scale = _RankScale.of(tracks, wanted)
+    first, last = (f"{at.day} {at:%b %Y}" for at in (times[0], times[-1]))
+    period = last if first == last else f"{first} to {last}"
+    handles = _track_handles(tracks, wanted)
+    if len(tracks) <= _MAX_IN_ONE:
+        height = min(7.0, 2.4 + 0.26 * scale.lowest)
+        figure = new_figure(_RANKS_WIDTH, height)
+        _draw_together(figure.subplots(), times, tracks, scale, height)
+        figure.legend(handles=handles, loc="outside lower left", ncols=5, frameon=False, fontsize=8)
+    else:
+        rows = -(-len(tracks) // _PANELS_IN_ROW)
+        height = 1.15 + 0.92 * rows
+        figure = new_figure(_RANKS_WIDTH, height)
+        # Constrained layout takes seconds for 50 panels.
+        figure.set_layout_engine("none")
+        margins = {"top": 1 - 0.62 / height, "bottom": 0.58 / height, "hspace": 0.55}
+        _draw_panels(figure, times, tracks, scale, (rows, margins))
+        figure.legend(
+            handles=[*(_direction_handles(tracks) if len(times) > 1 else ()), *handles],
+            loc="lower left",
+            bbox_to_anchor=(0.0, 0.0), ncols=5, frameon=False, fontsize=8,
+        )  # fmt: skip
+    figure.suptitle(literal(f"{title}, {period}"), x=0.01, ha="left", fontsize=11)
+    moved = sorted(tracks, key=lambda track: -abs(track.gain))[:_NAMED]
+    listed = ", ".join(f"{track.name} ({track.last(wanted)})" for track in moved)
+    figure.alt_text = f"{title}, {period}. Moved most: {listed}"
+    return figure  # type: ignore[no-any-return] # matplotlib is an extra
+
+
+@dataclass(frozen=True, slots=True)
+class _RankScale:
+    """The ranks of an axis from 1 to `lowest`, and the band below for what has none."""
+
+    lowest: int
+    wanted: int
+
+    @classmethod
+    def of(cls, tracks: Sequence[RankTrack], wanted: int) -> _RankScale:
+        ranks = [state for track in tracks for state in track.states if isinstance(state, int)]
+        return cls(max(ranks, default=1), wanted)
+
+    def in_band(self, share: float) -> float:
+        """Return a height in the band, by its distance from the top of the band."""
+        return self.lowest + 0.6 + share * max(1.6, 0.3 * self.lowest)
+
+    def prepare(self, axes: Axes, ticks: Sequence[int], size: int) -> None:
+        """Draw the band and the ticks of axes."""
+        axes.set_ylim(self.in_band(1), 0.3)
+        axes.axhspan(self.in_band(0), self.in_band(1), color=_BAND, linewidth=0)
+        axes.set_yticks(
+            [*ticks, self.in_band(0.33)], [*(str(rank) for rank in ticks), f">{self.wanted}"]
+        )
+        axes.tick_params(labelsize=size, length=2, color=GREY)
+        axes.grid(axis="y", color="#eeeeee")
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(GREY)
+
+    def draw(
+        self, axes: Axes, times: Sequence[Any], track: RankTrack, colour: str, *,
+        shift: float = 0.0, size: float,
+    ) -> float:  # fmt: skip
+        """Draw one series, and return the height of its last point."""
+        heights = [
+            state + shift
+            if isinstance(state, int)
+            else self.in_band(0.33) + shift
+            if state == "not_ranked"
+            else math.nan
+            for state in track.states
+        ]
+        axes.plot(times, heights, "-", color=colour, linewidth=1.5, zorder=2)
+        points = list(zip(times, heights, track.states, strict=True))
+        for face, marked in (
+            (colour, [each[:2] for each in points if isinstance(each[2], int)]),
+            ("white", [each[:2] for each in points if each[2] == "not_ranked"]),
+        ):
+            axes.plot(
+                [x for x, _ in marked], [y for _, y in marked], "o", color=colour, markersize=size,
+                markerfacecolor=face, zorder=3,
+            )  # fmt: skip
+        failed = [time for time, _, state in points if state == "failed"]
+        axes.plot(
+            failed, [self.in_band(0.75)] * len(failed), "x", color=INK, markersize=size, zorder=3,
+            markeredgewidth=0.9,
+        )  # fmt: skip
+        known = [height for height in heights if not math.isnan(height)]
+        return known[-1] if known else self.in_band(0.75)
+
+
+def _draw_together(
+    axes: Axes, times: Sequence[Any], tracks: Sequence[RankTrack], scale: _RankScale, inches: float
+) -> None:
+    """Draw a few series in one plot, each with its name at its end."""
+    step = max(1, -(-scale.lowest // 20))
+    scale.prepare(axes, list(dict.fromkeys([1, *range(step, scale.lowest + 1, step)])), 8)
+    axes.set_ylabel("rank")
+    _set_snapshot_ticks(axes, times, 7)
+    ends: list[tuple[float, str, str]] = []
+    for number, track in enumerate(tracks):
+        colour = LINES[number % len(LINES)]
+        # Equal ranks lie beside each other.
+        shift = (number - (len(tracks) - 1) / 2) * 0.08
+        height = scale.draw(axes, times, track, colour, shift=shift, size=4.0)
+        name = f"{shorten(track.name, _LABEL)}  {track.last(scale.wanted)}"
+        ends.append((height, name, colour))
+    line = 0.19 * (scale.in_band(1) - 0.3) / (inches - 1.1)
+    placed = -math.inf
+    for height, name, colour in sorted(ends):
+        placed = max(height, placed + line)
+        across = axes.get_yaxis_transform()
+        axes.plot(
+            [1.01], [placed], ".", color=colour, markersize=8, clip_on=False, transform=across
+        )
+        axes.text(1.02, placed, name, va="center", fontsize=8, color=INK, transform=across)
+
+
+def _draw_panels(
+    figure: Any,
+    times: Sequence[Any],
+    tracks: Sequence[RankTrack],
+    scale: _RankScale,
+    layout: tuple[int, Mapping[str, float]],
+) -> None:
+    """Draw each series in a panel of its own, with its name and its last rank above."""
+    rows, margins = layout
+    grid = figure.subplots(
+        rows, _PANELS_IN_ROW, sharex=True, sharey=True, squeeze=False,
+        gridspec_kw={"left": 0.04, "right": 0.985, "wspace": 0.1, **margins},
+    )  # fmt: skip
+    for number, axes in enumerate(grid.flat):
+        if number >= len(tracks):
+            axes.set_visible(False)
+            continue
+        track = tracks[number]
+        scale.prepare(axes, list(dict.fromkeys([1, max(1, scale.lowest // 2)])), 7)
+        scale.draw(axes, times, track, _direction(track)[0], size=2.6)
+        last = track.last(scale.wanted)
+        room = _PANEL_WIDTH - _text_width(f"{last}  ", 8)
+        name, most = shorten(track.name, 60), 60
+        while _text_width(name, 8) > room and most > 1:
+            most = min(most, len(name)) - 1
+            name = shorten(track.name, most)
+        axes.set_title(name, loc="left", fontsize=8, pad=3, color=INK)
+        is_known = track.states[-1] not in (None, "failed")
+        ink = (_direction(track) if is_known else _EQUAL)[0]
+        axes.set_title(last, loc="right", fontsize=8, pad=3, color=ink)
+    # All panels share their ticks; those without a panel below have the labels.
+    _set_snapshot_ticks(grid[0][0], times, 2)
+    for number, axes in enumerate(list(grid.flat)[: len(tracks)]):
+        axes.tick_params(labelbottom=number + _PANELS_IN_ROW >= len(tracks))
+        for label, side in zip(axes.get_xticklabels(), ("left", "right"), strict=False):
+            label.set_ha(side if len(times) > 1 else "center")
+
+
+# Within two days, ticks have times.
+_FEW_DAYS_S: Final = 2 * 86_400
+
+
+def _set_snapshot_ticks(axes: Axes, times: Sequence[Any], most: int) -> None:
+    """Mark up to `most` of the snapshots, with their days, or times within two days."""
+    count = min(most, len(times))
+    chosen = [times[round(n * (len(times) - 1) / max(1, count - 1))] for n in range(count)]
+    is_large = most > 2  # noqa: PLR2004 - a panel has room for the first and the last one
+    days = [f"{at.day} {at:%b}" for at in chosen]
+    names = [f"{day} {at:%H:%M}" for day, at in zip(days, chosen, strict=True)]
+    if not is_large:
+        names = [f"{at:%H:%M}" for at in chosen] if len(set(days)) == 1 else days
+    is_short = (times[-1] - times[0]).total_seconds() < _FEW_DAYS_S
+    axes.set_xticks(chosen, names if is_short else days)
+    if len(times) > 1:
+        axes.margins(x=0.03)
+
+
+def _text_width(text: str, size: float) -> float:
+    """Return the width of a text in points."""
+    from matplotlib.textpath import TextPath  # noqa: PLC0415 - as above
+
+    return float(TextPath((0, 0), text or " ", size=size).get_extents().width)
+
+
+def _direction(track: RankTrack) -> tuple[str, str]:
+    return _BETTER if track.gain > 0 else _WORSE if track.gain < 0 else _EQUAL
+
+
+def _direction_handles(tracks: Sequence[RankTrack]) -> list[Any]:
+    from matplotlib.lines import Line2D  # noqa: PLC0415 - as above
+
+    used = {_direction(track) for track in tracks}
+    kinds = (each for each in (_BETTER, _WORSE, _EQUAL) if each in used)
+    return [Line2D([], [], color=colour, label=label) for colour, label in kinds]
+
+
+def _track_handles(tracks: Sequence[RankTrack], wanted: int) -> list[Any]:
+    from matplotlib.lines import Line2D  # noqa: PLC0415 - as above
+
+    states = {state for track in tracks for state in track.states}
+    style: dict[str, Any] = {"linestyle": "none", "color": INK, "markersize": 5}
+    marks = {
+        "not_ranked": ("o", f"not among the first {wanted}"),
+        "failed": ("x", "the search failed"),
+    }
+    return [
+        Line2D([], [], marker=marker, markerfacecolor="white", label=label, **style)
+        for state, (marker, label) in marks.items()
+        if state in states
     ]
 
 

@@ -509,7 +509,8 @@ def snapshots(df: pd.DataFrame) -> list[tuple[datetime, dict[str, tuple[str, int
     several = [name for name in _LABELS if name in df and len(df[name].drop_duplicates()) > 1]
     if several:
         raise InvalidArgument(
-            f"the history is of several searches: choose one by {' and '.join(several)}"
+            f"the history is of several searches: choose one by {' and '.join(several)}, or a site "
+            "whose ranks to draw: history_df(rank_df, queries, site=...)"
         )
     hosts = {_host(str(url)) for url in df["url"].dropna().tolist()}
     snapshots = []

@@ -369,6 +369,27 @@ def snapshots_of(df: pd.DataFrame) -> list[RankSnapshot]:
     return sorted(found.values(), key=lambda each: (each.at, each.id))
 
 
+def rank_tracks(df: pd.DataFrame) -> list[tuple[str, list[int | str | None]]]:
+    """Return the name of each series of ranks, and what each snapshot has of it.
+
+    That is a rank, `not_ranked`, `failed`, or None where the snapshot does not have the series.
+
+    Raises
+    ------
+    InvalidArgument
+        The frame has no ranks.
+    """
+    snapshots = snapshots_of(df)
+    keys = dict.fromkeys(key for each in snapshots for key in each.rows)
+    differing = [n for n in range(len(KEYS)) if n == 0 or len({key[n] for key in keys}) > 1]
+    tracks = []
+    for key in keys:
+        rows = [each.rows.get(key) for each in snapshots]
+        states = [None if row is None else row["rank"] or row["status"] for row in rows]
+        tracks.append((" \u00b7 ".join(str(key[n]) for n in differing if key[n]), states))
+    return tracks
+
+
 def rank_pivot(df: pd.DataFrame, values: str) -> pd.DataFrame:
     """Return a column of ranks with a row for each query, and a column for each snapshot.
 
