@@ -127,7 +127,7 @@ def snapshot(
     ]
     table = ranks.rank_table(
         outcomes, ranks.parse_sites(site), engine="engine_one", num_results=n,
-        snapshot=f"{day:02d}", taken_at=START + timedelta(days=day, microseconds=day),
+        snapshot=f"{day:02d}", taken_at=START + timedelta(days=day),
     )  # fmt: skip
     return frame.build(table, attrs={"kind": "ranks"})
 
@@ -159,6 +159,8 @@ def test_rank_is_that_of_the_best_result_and_failures_have_none() -> None:
     assert df["above"].tolist() == [[OTHER], [OTHER, THIRD], [], None]
     assert set(df["snapshot"]) == {"00"}
     assert set(df["taken_at"]) == {pd.Timestamp(START)}
+    two = [snapshot(0, searches), snapshot(0, searches).assign(snapshot="00 of another process")]
+    assert pd.concat(two).pipe(ranks.rank_pivot, "rank").shape == (4, 2)
     assert df.webdata.failed["query"].tolist() == ["down"]
 
 

@@ -760,7 +760,7 @@ async def arank_df(
     Warns
     -----
     UserWarning
-        A search had no result at all.
+        Other providers than the first ones answered: their ranks may not be comparable.
 
     Examples
     --------
@@ -778,6 +778,7 @@ async def arank_df(
     if call.settings.offline:
         raise OfflineError("offline mode is on, and rank_df asks the engines anew")
     fan_out = FanOutOptions.check({"on_error": options["on_error"], "budget": options["budget"]})
+    fan_out = replace(fan_out, warns_of_empty=False)
     if fan_out.budget is not None:
         await budget.check(valid_specs(inputs), call, fan_out.budget)
     taken_at = datetime.now(UTC)

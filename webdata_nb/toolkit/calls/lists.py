@@ -114,7 +114,8 @@ async def run(
     if fan_out.warns and not interrupted:
         is_reported = _warn_without_good_row(combined_result)
         if not (is_reported or fan_out.row_each):
-            _warn_of_empty_results(inputs, results)
+            if fan_out.warns_of_empty:
+                _warn_of_empty_results(inputs, results)
             _warn_of_shortcomings(results)
     built = await deliver(combined_result, options)
     if interrupted:

@@ -594,7 +594,7 @@ class FanOutOptions:
     """How several inputs are run.
 
     With `row_each`, an input without rows gets one as well. Without `warns`, a retry reports rows
-    that failed again in its frame only.
+    that failed again in its frame only. Without `warns_of_empty`, an input may well have no rows.
     """
 
     on_error: OnError = "row"
@@ -604,6 +604,7 @@ class FanOutOptions:
     budget: float | None = None
     row_each: bool = False
     warns: bool = True
+    warns_of_empty: bool = True
 
     @classmethod
     def check(cls, options: InputListOptions) -> FanOutOptions:

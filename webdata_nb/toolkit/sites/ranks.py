@@ -240,7 +240,7 @@ def rank_table(
                 "status": "not_ranked" if best is None else "ranked",
                 "num_results": num_results,
                 "snapshot": snapshot,
-                "taken_at": taken_at.replace(microsecond=0),
+                "taken_at": taken_at,
             }
             if error is not None:
                 rows.append({**row, "status": "failed", "error": error})
@@ -421,6 +421,8 @@ def rank_pivot(df: pd.DataFrame, values: str) -> pd.DataFrame:
     )
     dtype = "Int32" if values == "rank" else df[values].dtype
     times = pd.DatetimeIndex([each.at for each in snapshots], name="taken_at")
+    if (seconds := times.floor("s")).is_unique:
+        times = seconds
     columns = zip(*cells.values(), strict=True) if cells else ()
     series = {n: pd.Series(list(column), index, dtype=dtype) for n, column in enumerate(columns)}
     table = pd.DataFrame(series, index=index)
