@@ -40,6 +40,28 @@ _CRAWL: Final = (
     "from webdata_nb import crawl_df",
     f'pages = crawl_df("http://localhost:{_PORT}/", max_pages={_PAGES})\npages',
 )
+# Twelve queries over thirty days, some of whose searches failed.
+_RANKS: Final = """\
+import random
+import pandas as pd
+from webdata_nb import plot_ranks
+
+queries = ["rain gauge", "barometer", "aurora forecast", "wind speed", "tide table", "sea fog",
+           "cloud types", "snow depth", "frost warning", "storm surge", "sunshine", "thermometer"]
+chance, rows = random.Random(2), []
+places = {query: chance.randint(1, 11) for query in queries}
+for day in pd.date_range("2026-11-01 06:30", periods=30, tz="UTC"):
+    for query in queries:
+        places[query] = min(12, max(1, places[query] + chance.choice([-1, -1, 0, 0, 0, 1, 1])))
+        status = "failed" if chance.random() < 0.03 else "ranked"
+        status = "not_ranked" if status == "ranked" and places[query] > 10 else status
+        rank = places[query] if status == "ranked" else None
+        rows.append([query, "engine_one", None, None, "example.com", status, rank, None, 10,
+                     "brave", str(day), day])
+names = ["query", "engine", "language", "country", "site", "status", "rank", "url", "num_results",
+         "provider", "snapshot", "taken_at"]
+plot_ranks(pd.DataFrame(rows, columns=names))
+"""
 _SIZE: Final = (1040, 740)
 _FRAME_MS: Final = 200
 _LAST_FRAME_MS: Final = 5000
@@ -117,6 +139,19 @@ def _wait_for_cell(notebook: Notebook, number: int) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"cell {number} runs for more than {_CELL_SECONDS:.0f} s")
         notebook.page.wait_for_timeout(100)
+
+
+def picture_ranks(lab: Lab, browser: Browser, theme: str) -> None:
+    """Take a picture of the ranks of many queries."""
+    page = _new_page(browser)
+    with lab.dark() if theme == "dark" else nullcontext():
+        notebook = Notebook(page, lab.write(f"ranks-{theme}.ipynb", [_RANKS]))
+    notebook.run_until_heard(0)
+    _wait_for_cell(notebook, 0)
+    figure = page.locator("img.webdata-figure")
+    figure.scroll_into_view_if_needed()
+    figure.screenshot(path=FOLDER / f"ranks-{theme}.png")
+    page.close()
 
 
 def animate_crawl(lab: Lab, browser: Browser) -> None:
@@ -201,6 +236,12 @@ def _take_architecture(browser: Browser) -> None:
             picture_architecture(lab, browser, theme)
 
 
+def _take_ranks(browser: Browser) -> None:
+    for theme in _THEMES:
+        with new_lab() as lab:
+            picture_ranks(lab, browser, theme)
+
+
 def _take_crawl(browser: Browser) -> None:
     with new_lab() as lab, documentation_site():
         animate_crawl(lab, browser)
@@ -210,6 +251,7 @@ _PARTS: Final = {
     "tutorial": _take_tutorial,
     "architecture": _take_architecture,
     "crawl": _take_crawl,
+    "ranks": _take_ranks,
 }
 
 

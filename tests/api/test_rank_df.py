@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 
 from tests.local_service import stop
 from tests.recipes import web
+from tests.shell import Shell
 from tests.site.server import Site
-from tests.wire_service import JobScript, WireService, search_rows
+from tests.wire_service import KEY, JobScript, WireService, search_rows
 from webdata_nb import connect, estimate, history_df, rank_df, search_df, settings
 from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument, JobFailed, OfflineError, OverBudget
@@ -166,6 +168,23 @@ def test_calls_at_the_same_time_append_a_snapshot_each(connected: Session, tmp_p
     stored = pd.read_parquet(out)
     assert sorted(stored["snapshot"]) == sorted(pd.concat(taken)["snapshot"])
     assert len(set(stored["snapshot"])) == 4
+
+
+def test_the_command_appends_a_snapshot(service: WireService, tmp_path: Path) -> None:
+    shell, out = Shell(tmp_path), tmp_path / "ranks.parquet"
+    service.reset()
+    call = ("rank", "a", "b", "--site", "site.test", "--country", "de", "--out", str(out))
+    environ = {"WEBDATA_BASE_URL": service.url, "WEBDATA_API_KEY": KEY}
+    done = shell.call(*call, **environ)
+    assert done.returncode == 0
+    assert "ranks of site.test: 2 ranked" in done.stderr
+    assert {each["country"] for each in service.posted(paths.SEARCH)} == {"de"}
+    service.search = JobScript([], status="failed", error="all engines are blocked")
+    failed = shell.call(*call[:-2], "--format", "json", **environ)
+    assert failed.returncode == 1
+    assert [row["status"] for row in json.loads(failed.stdout)] == ["failed", "failed"]
+    assert shell.call("rank", "a", "--site", "no host", **environ).returncode == 2
+    assert len(pd.read_parquet(out)) == 2
 
 
 # A real service

@@ -375,6 +375,41 @@ def test_changes_of_a_site(world: World) -> None:
 
 
 @pytest.mark.slow
+def test_ranks_over_three_days(world: World) -> None:
+    own, other = "https://docs.example.com/gauge", "https://other.test/"
+    served: dict[str, list[str]] = {"searxng": [], "brave": [other, own]}
+    with Site() as providers:
+        for name, value in web.serve_providers(providers, world.failing_queries, served).items():
+            world.patch.setenv(name, value)
+        for engine in ("ONE", "THREE"):  # without a fallback
+            world.patch.setenv(f"WEBDATA_ENGINE_{engine}", "searxng")
+        world.patch.setenv("WEBDATA_ENGINE_TWO", "searxng")
+        for urls in ([other, own], [own, other], [other]):
+            served["searxng"][:] = urls
+            world.failing_queries.clear()
+            world.failing_queries |= {"barometer"} if urls[0] == own else set()
+            pivot = world.run("rank-tracking")["value"]
+        truth = {
+            "rain gauge": [2, 1, None],
+            "barometer": [2, None, None],
+            "aurora forecast": [2, 1, None],
+        }
+        found = pivot.astype(object).where(pivot.notna(), None).to_numpy().tolist()
+        assert dict(zip(pivot.index, found, strict=True)) == truth
+        changes = world.names["history"].webdata.changes()
+        assert changes[["query", "change", "old"]].to_numpy().tolist() == [
+            [query, "removed", old]
+            for query, old in (("rain gauge", "1"), ("barometer", "2"), ("aurora forecast", "1"))
+        ]
+        assert len(world.run("rank-tracking", 1)["value"].axes) == 1
+        missing = world.run("rank-tracking", 2)["value"]
+        assert missing["status"].tolist() == ["failed", *["not_ranked"] * 3]
+        world.patch.setenv("WEBDATA_ENGINE_TWO", "brave")
+        table = world.run("rank-tracking", 3)["value"]
+        assert table["example.com"]["engine_two"].tolist() == [2, 2, 2]
+
+
+@pytest.mark.slow
 def test_comparison_of_crawls(world: World) -> None:
     def change() -> None:
         world.site.page("/docs/a.html", "<title>New</title><p>New text")

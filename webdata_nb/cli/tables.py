@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _CRAWL_COLUMNS: Final = ("url", "title", "status", "status_code", "depth", "error")
 _SEARCH_COLUMNS: Final = ("rank", "title", "url", "snippet", "error")
+_RANK_COLUMNS: Final = ("query", "engine", "site", "status", "rank", "url", "provider", "error")
 _CREATIVE_COLUMNS: Final = (
     "position", "creative_id", "format", "last_shown", "headline", "text", "error"
 )  # fmt: skip
@@ -52,6 +53,7 @@ def add_commands(commands: Commands) -> None:
     _add_demo(commands)
     _add_crawl(commands)
     _add_search(commands)
+    _add_rank(commands)
     _add_creatives(commands)
     _add_jobs(commands)
     _add_cache(commands)
@@ -124,6 +126,37 @@ def _run_search(args: argparse.Namespace) -> None:
     set_base_url(args)
     options = passed_options(args, SingleSearchInputOptions, ResultPageOptions, CommandOptions)
     _print_result(search_df(args.query, **options), args, _SEARCH_COLUMNS)
+
+
+def _add_rank(commands: Commands) -> None:
+    text = "Search for queries, and print where a site ranks among the results."
+    parser = add_command(commands, "rank", _run_rank, text)
+    parser.add_argument("queries", nargs="+", metavar="QUERY", help="the search terms")
+    parser.add_argument(
+        "--site",
+        action="append",
+        required=True,
+        metavar="SITE",
+        help="host, or host and start of a path; repeatable",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="Parquet file to append the snapshot to"
+    )
+    add_flags(parser.add_argument_group("results"), SingleSearchInputOptions)
+    add_flags(parser.add_argument_group("the call"), CommandOptions, only={"timeout"})
+    add_format_flag(parser)
+    add_base_url_flag(parser)
+
+
+def _run_rank(args: argparse.Namespace) -> int | None:
+    from webdata_nb.toolkit.api import rank_df
+
+    set_base_url(args)
+    options = passed_options(args, SingleSearchInputOptions, CommandOptions, without={"out"})
+    ranks = rank_df(args.queries, site=args.site, out=args.out, **options)
+    _print_result(ranks, args, _RANK_COLUMNS)
+    # For cron: not one search has answered.
+    return None if (ranks["status"] != "failed").any() else 1
 
 
 def _add_creatives(commands: Commands) -> None:
