@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import griffe
 
 import webdata_nb
+from webdata_nb.toolkit.requests.signatures import HEADING_MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,7 @@ _TABLE: Final = re.compile(
     r"(?m)^(?P<indent> *)(?P<rule>=+(?: +=+)+)\n(?P<head>.*)\n(?P=indent)(?P=rule)\n"
     r"(?P<body>(?:.*\n)+?)(?P=indent)(?P=rule)$"
 )
+_HEADING: Final = re.compile(rf"(?m)^(\w.*)\n{re.escape(HEADING_MARK)}{{3,}}$")
 _LITERAL_MARK: Final = re.compile(r"(?m)^ *::\n")
 _KINDS: Final = {
     inspect.Parameter.POSITIONAL_ONLY: griffe.ParameterKind.positional_only,
@@ -25,6 +27,23 @@ _KINDS: Final = {
     inspect.Parameter.KEYWORD_ONLY: griffe.ParameterKind.keyword_only,
     inspect.Parameter.VAR_KEYWORD: griffe.ParameterKind.var_keyword,
 }
+
+
+class _Docstring(griffe.Docstring):
+    """A docstring in which each heading of parameters is the title of a section of its own."""
+
+    def __init__(self, text: str, **settings: Any) -> None:
+        self.titles = _HEADING.findall(text)
+        sections = _HEADING.sub(lambda _: "Parameters\n----------", to_markdown(text))
+        super().__init__(sections, **settings)
+
+    def parse(self, *args: Any, **options: Any) -> list[griffe.DocstringSection]:
+        sections = super().parse(*args, **options)
+        kind = griffe.DocstringSectionKind.parameters
+        lists = [each for each in sections if each.kind is kind]
+        for title, each in zip(self.titles, lists[1:], strict=True):
+            each.title = title
+        return sections
 
 
 class PublicNames(griffe.Extension):
@@ -77,7 +96,7 @@ def _function(name: str, value: Any) -> griffe.Function:
         returns=_annotation(signature.return_annotation),
     )
     if text := inspect.getdoc(value):
-        function.docstring = griffe.Docstring(to_markdown(text), parser="numpy", parent=function)
+        function.docstring = _Docstring(text, parser="numpy", parent=function)
     return function
 
 

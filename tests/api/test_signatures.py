@@ -6,7 +6,7 @@ import doctest
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, is_typeddict
 
 import pytest
 
@@ -16,7 +16,7 @@ from tests.wire_service import KEY, WireService
 from webdata_nb.toolkit import api, session
 from webdata_nb.toolkit.api import Job, Session, connect, why
 from webdata_nb.toolkit.requests import options
-from webdata_nb.toolkit.requests.signatures import option_list, request_defaults
+from webdata_nb.toolkit.requests.signatures import heading_of, option_list, request_defaults
 
 TWINS = [
     (getattr(api, name.removeprefix("a")), getattr(api, name))
@@ -107,42 +107,69 @@ def test_signature_has_types_and_defaults_of_option_group(
         assert option.description
 
 
-def test_signatures_keep_argument_order_and_defaults() -> None:
-    assert str(inspect.signature(api.scrape_df)) == (
+def test_usual_options_come_first_and_the_others_below_headings() -> None:
+    text = str(inspect.signature(api.scrape_df))
+    assert text.startswith(
         "(urls: 'str | Sequence[str]', *, "
         "formats: 'Sequence[Format] | None' = ('markdown',), "
-        "format_options: 'FormatOptionsDict | None' = None, "
-        "only_main_content: 'bool | None' = True, mobile: 'bool | None' = None, "
-        "mobile_device: 'str | None' = None, headers: 'Mapping[str, str] | None' = None, "
-        "cookies: 'Mapping[str, str] | None' = None, "
         "extract: 'type[Any] | Mapping[str, Any] | None' = None, "
-        "wait_for: 'Duration | None' = None, include_tags: 'Sequence[str] | None' = (), "
-        "exclude_tags: 'Sequence[str] | None' = (), "
-        "render: \"bool | Literal['auto'] | None\" = None, page_timeout: 'Duration | None' = 30.0, "
-        "scrape_options: 'ScrapeOptionsDict | None' = None, "
-        "rights: 'bool | Purpose | None' = False, "
-        "respect_robots_txt: 'bool | None' = True, session: 'Connection | None' = None, "
-        "progress: 'bool | str | None' = None, cache: 'bool' = True, "
-        "ttl: 'Duration | None' = None, refresh: 'bool' = False, offline: 'bool | None' = None, "
-        "stale_if_error: 'bool | Duration' = False, timeout: 'Duration | None' = None, "
-        "on_cancel: 'OnCancel' = 'raise', on_error: 'OnError' = 'row', "
-        "executor: \"Executor | DaskClient | Literal['dask'] | None\" = None, "
-        "budget: 'float | None' = None, partition: 'int | None' = None, "
-        "dtype_backend: 'DtypeBackend' = 'pandas', out: 'str | Path | None' = None) "
-        "-> 'pd.DataFrame'"
+        "render: \"bool | Literal['auto'] | None\" = None, refresh: 'bool' = False, "
+        "timeout: 'Duration | None' = None, out: 'str | Path | None' = None, "
+        "format_options: 'FormatOptionsDict | None' = None, "
     )
+    assert text.endswith(", dtype_backend: 'DtypeBackend' = 'pandas') -> 'pd.DataFrame'")
+
+
+HEADED = [api.crawl_df, api.search_df, api.scrape_df, api.watch_df, api.creatives_df, api.crawl_job]
+
+
+@pytest.mark.parametrize("function", HEADED)
+def test_docstring_has_the_usual_arguments_first_then_headings(
+    function: Callable[..., Any],
+) -> None:
+    usual, *parts = re.split(r"\n\n(.+)\n~+\n", parameters_of(function))
+    assert 6 <= len(names_of(usual)) <= 11
+    headings = dict(zip(parts[::2], map(names_of, parts[1::2]), strict=True))
+    order = [heading for heading in options.HEADINGS if heading in headings]
+    assert list(headings) == order
+    assert all(heading_of(name) == heading for heading, names in headings.items() for name in names)
+    listed = [*names_of(usual), *(name for names in headings.values() for name in names)]
+    assert listed == list(inspect.signature(function).parameters)
+
+
+def test_short_list_of_arguments_has_no_headings() -> None:
+    assert "~~" not in (inspect.getdoc(api.export_df) or "")
+
+
+def test_every_option_is_usual_or_has_a_heading() -> None:
+    groups = [each for each in vars(options).values() if is_typeddict(each)]
+    names = {
+        name
+        for group in groups
+        if group.__name__.endswith("Options")
+        for name in group.__annotations__
+    }
+    assert "scrape_options" in names
+    assert [name for name in names if not heading_of(name) and name not in options.USUAL] == []
+
+
+def parameters_of(function: Callable[..., Any]) -> str:
+    """Return the section "Parameters" of a docstring."""
+    doc = inspect.getdoc(function) or ""
+    section = doc.partition("Parameters\n----------\n")[2]
+    return re.split(r"\n\n\w+\n-+\n", section)[0]
+
+
+def names_of(section: str) -> list[str]:
+    """Return the parameters that a part of the section describes."""
+    lines = re.findall(r"^\w[\w, ]*$", section, re.MULTILINE)
+    return [name for line in lines for name in line.split(", ")]
 
 
 @pytest.mark.parametrize("function", [blocking for blocking, _ in TWINS])
 def test_every_parameter_is_documented(function: Callable[..., Any]) -> None:
-    doc = inspect.getdoc(function) or ""
-    section = doc.partition("Parameters\n----------")[2].partition("\n\n")[0]
-    named = {
-        name
-        for line in re.findall(r"^\w[\w, ]*$", section, re.MULTILINE)
-        for name in line.split(", ")
-    }
-    assert named == set(inspect.signature(function).parameters)
+    section = re.sub(r"\n\n.+\n~+\n", "\n", parameters_of(function))
+    assert set(names_of(section)) == set(inspect.signature(function).parameters)
 
 
 @pytest.mark.parametrize(

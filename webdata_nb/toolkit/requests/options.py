@@ -653,3 +653,27 @@ class CommandOptions(TypedDict, total=False):
     offline: bool | None
     ttl: Duration | None
     on_incomplete: OnIncomplete
+
+
+# The order of options in signatures, docstrings and the reference
+
+# What most calls are about, before any heading; a function has those that it takes.
+USUAL: Final = (
+    *("num_results", "engine", "language", "country"),
+    *("region", "date_range", "limit", "only_new", "ocr", "should_download_previews"),
+    *("columns", "max_pages", "scope", "include_paths", "exclude_paths"),
+    *("formats", "extract", "render", "refresh", "timeout", "out"),
+)
+# The options below each heading: groups, and names, of which some belong to no group but are
+# arguments of single functions. A name has precedence over a group.
+HEADINGS: Final[Mapping[str, tuple[type | str, ...]]] = {
+    "Which pages": (SiteOptions, SourceOptions, "recheck"),
+    "Which results": (SearchInputOptions,),
+    "Which creatives": (CreativesOptions,),
+    "What of each page": (PageOptions, CrawlPageOptions, "audit", "check_links"),
+    "Rights": (RightsOptions, "respect_robots_txt", "respect_nofollow"),
+    "Caching": ("cache", "refresh", "ttl", "offline", "stale_if_error"),
+    "Running": (CacheOptions, IncompleteOptions, CancelOptions, WebhookOptions, "wait", "budget"),
+    "Several inputs": (PartitionOptions,),
+    "Output": (OutputOptions, "stream", "lazy"),
+}

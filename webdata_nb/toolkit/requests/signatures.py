@@ -23,6 +23,9 @@ _PARAMETERS: Final = re.compile(r"(?m)^Parameters\n-+\n((?:.*\n)*?)(?=\n|\Z)")
 _RETURNS: Final = re.compile(r"(?m)^Returns\n")
 _PLACEHOLDER: Final = re.compile(r"(?m)^( *)\{columns\}\n")
 _NAMES: Final = re.compile(r"\w+(, \w+)*")
+_MOST_WITHOUT_HEADINGS: Final = 12
+# Below the headings of parameters; dashes would start a section of numpydoc.
+HEADING_MARK: Final = "~"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +53,9 @@ def with_options(group: type, *, columns: str = "") -> Callable[[F], F]:
     """Decorate an async function that takes the options of `group` as `**options`.
 
     The result has an explicit signature, in which the options follow the positional arguments, and
-    a docstring that describes every option. It refuses unknown options and passes all of them on,
-    defaults included. A leading underscore of the name is dropped. The table `columns` replaces the
-    line `{columns}` of the docstring.
+    a docstring that describes every option, in the order and below the headings of `options`. It
+    refuses unknown options and passes all of them on, defaults included. A leading underscore of
+    the name is dropped. The table `columns` replaces the line `{columns}` of the docstring.
     """
 
     def decorate(function: F) -> F:
@@ -129,8 +132,38 @@ def _signature(function: Callable[..., object], group: type) -> inspect.Signatur
         if name not in definitions.UNLISTED
     ]
     positional = [parameter for parameter in parameters if parameter.kind is not kinds.KEYWORD_ONLY]
-    other_keywords = [parameter for parameter in parameters if parameter.kind is kinds.KEYWORD_ONLY]
-    return signature.replace(parameters=[*positional, *keywords, *other_keywords])
+    own_keywords = [parameter for parameter in parameters if parameter.kind is kinds.KEYWORD_ONLY]
+    every_keyword = sorted([*keywords, *own_keywords], key=lambda each: _place(each.name))
+    return signature.replace(parameters=[*positional, *every_keyword])
+
+
+def heading_of(name: str) -> str:
+    """Return the heading that an argument is listed below; an empty text for a usual one.
+
+    Arguments that only one function has are usual unless `HEADINGS` names them.
+
+    Examples
+    --------
+    >>> heading_of("max_pages"), heading_of("sitemap"), heading_of("ttl")
+    ('', 'Which pages', 'Caching')
+    """
+    if name in definitions.USUAL:
+        return ""
+    parts = definitions.HEADINGS.items()
+    named = [heading for heading, members in parts if name in members]
+    grouped = [
+        heading
+        for heading, members in parts
+        if any(name in each.__annotations__ for each in members if isinstance(each, type))
+    ]
+    return next(iter([*named, *grouped]), "")
+
+
+def _place(name: str) -> tuple[int, int]:
+    """Return where an argument stands: those of one function, the usual ones, then by heading."""
+    if name in definitions.USUAL:
+        return 0, definitions.USUAL.index(name)
+    return ["", *definitions.HEADINGS].index(heading_of(name)), -1
 
 
 def request_defaults(group: type) -> dict[str, Any]:
@@ -204,7 +237,8 @@ def _entries(text: str) -> Mapping[str, str]:
 def _docstring(doc: str, signature: inspect.Signature, descriptions: Mapping[str, str]) -> str:
     """Return a docstring whose section "Parameters" describes every parameter, in their order.
 
-    What the docstring itself says of a parameter replaces the description of the option.
+    What the docstring itself says of a parameter replaces the description of the option. A list of
+    more than `_MOST_WITHOUT_HEADINGS` parameters has headings.
     """
     if not _PARAMETERS.search(doc):
         doc = _RETURNS.sub("Parameters\n----------\n\nReturns\n", doc, count=1)
@@ -213,11 +247,16 @@ def _docstring(doc: str, signature: inspect.Signature, descriptions: Mapping[str
         raise ValueError("the docstring needs a section Parameters or Returns")
     texts = {**descriptions, **_entries(section[1])}
     lines: list[str] = []
-    previous = ""
-    for name in signature.parameters:
+    previous = heading = ""
+    has_headings = len(signature.parameters) > _MOST_WITHOUT_HEADINGS
+    for name, parameter in signature.parameters.items():
         if texts[name] == previous:
             lines[-2] += f", {name}"
             continue
+        own = heading_of(name) if parameter.kind is parameter.KEYWORD_ONLY else ""
+        if has_headings and own != heading:
+            heading = own
+            lines += ["", heading, HEADING_MARK * len(heading)]
         previous = texts[name]
         lines += [name, previous.rstrip("\n")]
     start, end = section.span(1)
