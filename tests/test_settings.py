@@ -272,6 +272,32 @@ def test_repr_masks_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.api_key.reveal() == KEY
 
 
+def test_repr_of_options_says_what_is_set_and_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBDATA_TTL", "60")
+    monkeypatch.setenv("WEBDATA_HOME", "/tmp/<b>")
+    monkeypatch.setenv("WEBDATA_BASE_URL", f"https://me:{KEY}@a.test")
+    monkeypatch.setattr(settings.options, "ttl", 3600.0)
+    monkeypatch.setattr(settings.options, "proxy", f"http://me:{KEY}@proxy.test:8080")
+    monkeypatch.setattr(settings.options, "engines", {"engine_one": ["local"]})
+    text, markup = repr(settings.options), settings.options._repr_html_()
+    lines = [line.split() for line in text.splitlines()]
+    assert ["ttl", "3600.0", "set", "here"] in lines
+    assert ["home", "/tmp/<b>", "WEBDATA_HOME"] in lines
+    assert ["engines", "engine_one:", "local", "set", "here"] in lines
+    assert ["base_url", "https://***@a.test", "WEBDATA_BASE_URL"] in lines
+    assert KEY not in text + markup
+    assert "<b>" not in markup
+    assert "&lt;b&gt;" in markup
+    assert max(map(len, text.splitlines())) <= 80
+    for each in fields(Options):
+        assert each.name in text
+        assert each.name in markup
+    # Other objects, such as those of a connection, have no environment.
+    assert "60" not in repr(Options(home="/x"))
+    monkeypatch.setenv("WEBDATA_OFFLINE", "perhaps")
+    assert "not allowed" in repr(settings.options)
+
+
 def test_secrets_compare_hash_and_pickle() -> None:
     assert Secret("a") == Secret("a")
     assert Secret("a") != Secret("b")

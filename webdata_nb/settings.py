@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import functools
 import getpass
+import html
 import math
 import os
 import re
 import stat
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import Field, dataclass, field, fields
@@ -40,6 +42,7 @@ CACHE_BYTES: Final = 10 * 2**30
 PROGRESS_KINDS: Final = ("bar", "html", "log", "panel", "marimo")
 TRACEBACKS: Final = ("short", "full")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error", "critical")
+_REPR_COLUMNS: Final = 80
 # What is allowed as a duration, for messages, and its texts.
 DURATION: Final = 'a number of seconds, or a duration such as "90s", "2min", "1h 30min" or "7d"'
 _SECONDS_OF: Final = {
@@ -712,6 +715,60 @@ class Options:
     user_agent: str | None = field(
         default=None, metadata=_source("WEBDATA_USER_AGENT", check=check_user_agent)
     )
+
+    def __repr__(self) -> str:
+        """Return what is set here or in the environment, one line each, and the other names."""
+        lines = self._lines()
+        columns = [max(map(len, column), default=0) for column in zip(*lines, strict=True)]
+        padded = [zip(line, columns, strict=True) for line in lines]
+        table = ["  ".join(f"{text:{width}}" for text, width in line).rstrip() for line in padded]
+        return "\n".join([*table, *textwrap.wrap(self._rest(), _REPR_COLUMNS)])
+
+    def _repr_html_(self) -> str:
+        cell = "padding:2px 6px;text-align:left;vertical-align:top;border:0;overflow-wrap:anywhere"
+        rows = "".join(
+            f'<tr style="background:none"><th scope="row" style="{cell};white-space:nowrap">'
+            f'{html.escape(name)}</th><td style="{cell}">{html.escape(value)}</td>'
+            f'<td style="{cell};white-space:nowrap">{html.escape(place)}</td></tr>'
+            for name, value, place in self._lines()
+        )
+        return (
+            '<table style="border-collapse:collapse;margin:0;font-family:sans-serif;'
+            f'font-size:13px;color:inherit"><tbody>{rows}</tbody></table>'
+            '<div style="font-family:sans-serif;font-size:12px;line-height:1.5;margin:0 6px">'
+            f"{html.escape(self._rest())}</div>"
+        )
+
+    def _rest(self) -> str:
+        names = {name for name, _, _ in self._lines()}
+        return f"not set: {', '.join(each.name for each in fields(self) if each.name not in names)}"
+
+    def _lines(self) -> list[tuple[str, str, str]]:
+        """Return each setting that is set, its value without secrets, and where it is set."""
+        environment = Options()
+        lines = []
+        if self is options:
+            try:
+                environment = _from_environment(os.environ)
+            except ValueError:
+                lines.append(("", "a variable has a value that is not allowed", "environment"))
+        for each in fields(self):
+            own = getattr(self, each.name)
+            value = getattr(environment, each.name) if own in (None, {}) else own
+            if value in (None, {}):
+                continue
+            variable = each.metadata["source"].variable or "environment"
+            place = variable if own in (None, {}) else "set here"
+            if not each.repr:
+                text = "***"
+            elif each.name in {"providers", "llm"}:  # their entries have keys
+                text = ", ".join(value)
+            elif isinstance(value, Mapping):
+                text = "; ".join(f"{name}: {', '.join(names)}" for name, names in value.items())
+            else:
+                text = re.sub("//[^/@]*@", "//***@", str(value))  # not checked yet
+            lines.append((each.name, text, place))
+        return lines
 
     if not TYPE_CHECKING:  # a type checker finds unknown names by itself
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,12 +19,13 @@ from turbohtml import parse
 
 from tests.display import hostile, html_samples
 from tests.frames.test_rows import CRAWLED
-from webdata_nb import links_df
+from webdata_nb import links_df, show
 from webdata_nb.settings import options
 from webdata_nb.toolkit.api import frame_views
 from webdata_nb.toolkit.frames import frame, rows, schemas
 from webdata_nb.toolkit.sites.changes_file import changes_table
 from webdata_nb.toolkit.sites.comparison import PageChange
+from webdata_nb.toolkit.terminal_text import display_width
 
 RECEIPT = {"kind": "crawl", "line": "crawl https://a.test/: 30 rows", "counts": {"rows": 30}}
 
@@ -94,7 +96,97 @@ def test_urls_are_links_that_are_cut_in_the_middle(shell: Any) -> None:
     link = parse(html_of(shell, crawled())).find_all("a")[0]
     assert link.attrs["href"] == link.attrs["title"]
     assert str(link.attrs["href"]).endswith("/page-0.html")
-    assert link.text == "https://docs.…ther-one/page-0.html"
+    assert link.text == "/a-long-folder/another-one/page-0.html"
+    longer = crawled().assign(url=lambda df: df["url"].str.replace("folder", "folder-with-a-name"))
+    assert (
+        parse(html_of(shell, longer)).find_all("a")[0].text
+        == "/a-long-folder-…/another-one/page-0.html"
+    )
+
+
+@pytest.mark.parametrize(
+    ("urls", "shown", "note"),
+    [
+        (["https://a.test/x", "https://a.test"], ["/x", "/"], "URLs below https://a.test"),
+        (["https://a.test/x", None], ["https://a.test/x"], ""),
+        (["https://a.test/", "http://a.test/"], ["https://a.test/", "http://a.test/"], ""),
+        (
+            ["https://a.test:8/x", "https://a.test/x"],
+            ["https://a.test:8/x", "https://a.test/x"],
+            "",
+        ),
+        (["https://a.test/x", "no URL"], ["https://a.test/x"], ""),
+        (
+            ["https://a.test/%E8%8B%94%E5%BA%AD?a=%20", "https://a.test/%E2%80%AE%D7%90"],
+            ["/苔庭?a=%20", "/%E2%80%AE%D7%90"],  # not the mark that reverses what follows
+            "URLs below https://a.test",
+        ),
+    ],
+)
+def test_urls_leave_out_the_host_of_all_rows(
+    shell: Any, urls: list[str | None], shown: list[str], note: str
+) -> None:
+    df = crawled(2)
+    df["url"] = pd.Series(urls, dtype="str")
+    for page in (parse(html_of(shell, df)), parse(frame_views.show(df)._repr_html_())):
+        links = [each for each in page.find_all("a") if each.attrs["href"] in urls]
+        assert [each.text for each in links] == shown
+        assert [each.attrs["href"] for each in links] == urls[: len(links)]
+        assert ("URLs below" in page.text) == bool(note)
+        assert note in page.text
+
+
+def test_two_columns_of_urls_say_what_each_leaves_out(shell: Any) -> None:
+    df = crawled(2)[["url", "title"]].assign(link=["https://b.test/1", "https://b.test/2"])
+    assert "url below https://docs.example.com, link below https://b.test" in html_of(shell, df)
+
+
+def test_wide_frame_prints_as_text_of_80_columns() -> None:
+    df = crawled()
+    df["title"] = pd.Series(
+        ["苔の庭の記録と観察の手引き", "مرحبا بالعالم", "a\x1b[31mb"] * 10, dtype="str"
+    )
+    lines = str(df).splitlines()
+    assert max(map(display_width, lines)) <= 80
+    assert lines[0].split()[:3] == ["url", "title", "status_code"]
+    assert len(lines) < 40
+    assert "\x1b" not in str(df)
+    told = " ".join(lines)
+    for note in ("30 rows of 15 columns", "URLs below https://docs.example.com", RECEIPT["line"]):
+        assert told.count(str(note)) == 1
+    for name in df.columns:
+        assert name in told
+
+
+def test_rows_of_a_printed_frame_are_those_of_pandas() -> None:
+    df = crawled(200)
+    assert "the first 10 rows are shown" in str(df)
+    with pd.option_context(*("display.max_rows", 20, "display.min_rows", 4)):
+        assert "the first 4 rows are shown" in str(df)
+    with pd.option_context(*("display.max_rows", None)):
+        assert len(str(df).splitlines()) > 200
+
+
+def test_empty_frame_shows_its_columns_and_its_receipt(shell: Any) -> None:
+    df = crawled(3)
+    none = df[df["url"] == "x"]
+    for text in (str(none), parse(html_of(shell, none)).text, parse(show(none)._repr_html_()).text):
+        assert re.search("0 rows|no rows", text)
+        assert "ResultFrame" not in text
+        assert text.count(str(RECEIPT["line"])) == 1
+        assert "url" in text
+
+
+@pytest.mark.parametrize("off", [True, False])
+def test_narrow_and_foreign_frames_print_as_pandas_does(
+    monkeypatch: pytest.MonkeyPatch, *, off: bool
+) -> None:
+    df: Any = crawled()
+    frames = [df[["title", "depth"]], df.groupby("depth")[["time_taken"]].mean(), df.describe()]
+    if off:
+        monkeypatch.setattr(options, "compact_tables", False)
+        frames.append(df)
+    assert [str(each) for each in frames] == [str(pd.DataFrame(each)) for each in frames]
 
 
 def test_slices_look_like_the_frame(shell: Any) -> None:

@@ -52,6 +52,7 @@ def test_listing_is_newest_first(root: Path) -> None:
     assert listing["op"].tolist() == ["crawl", "search"]
     assert listing["rows"].tolist() == [1, 2]
     assert listing["subject"].tolist() == [ATTRS["subject"]] * 2
+    assert "2 results, 0.0 MB in" in listing.attrs["webdata"]["line"]
     assert listing["bytes"].sum() == management.size() == sum(p.stat().st_size for p in (old, new))
 
 

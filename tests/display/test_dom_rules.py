@@ -106,6 +106,56 @@ def test_words_are_whole_texts_are_in_their_boxes_and_dark_enough(
     assert dom_rules.problems(page.locator("body")) == []
 
 
+@pytest.mark.parametrize("width", [800, 1200, 1600])
+def test_titles_and_column_names_stay_in_view_of_a_shown_table(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.set_content(document([show(crawled(), max_rows=40)._repr_html_()], "light"))
+    scroller = page.locator("table").locator("xpath=..")
+    for share in (0, 0.5, 1):
+        hidden = scroller.evaluate(_HIDDEN, share)
+        assert hidden == [], share
+    # The names of the columns are above the titles that scroll below them.
+    assert scroller.evaluate(_TOP_LEFT) == "TH"
+
+
+# Scrolls a part of the way in both directions; returns which names are covered or out of sight.
+_HIDDEN = """
+(scroller, share) => {
+  scroller.scrollTo(share * scroller.scrollWidth, share * scroller.scrollHeight);
+  const box = scroller.getBoundingClientRect();
+  const at = [...scroller.querySelectorAll('th')].findIndex(each => each.textContent === 'title');
+  const titles = [...scroller.querySelectorAll('tbody tr')].map(row => row.cells[at]);
+  const isOut = each => {
+    const inner = each.getBoundingClientRect();
+    return inner.left < box.left - 1 || inner.right > box.right + 1;
+  };
+  const heads = [...scroller.querySelectorAll('th')];
+  return [...titles.filter(isOut), ...heads.filter(
+    each => Math.abs(each.getBoundingClientRect().top - box.top) > 1)].map(e => e.textContent);
+}
+"""
+_TOP_LEFT = """
+scroller => {
+  const at = [...scroller.querySelectorAll('th')].find(each => each.textContent === 'title');
+  const box = at.getBoundingClientRect();
+  return document.elementFromPoint(box.left + 5, box.top + 5).closest('th, td').tagName;
+}
+"""
+
+
+def test_links_leave_out_the_host_of_all_rows_and_lead_to_the_page(page: Page) -> None:
+    df = crawled()
+    for markup in (frame_views.compact_html(df), show(df)._repr_html_()):
+        page.set_content(document([markup], "light"))
+        links = page.locator("tbody a").evaluate_all("all => all.map(a => [a.text, a.href])")
+        assert len(links) >= 10
+        for text, href in links:
+            assert text.startswith("/")
+            assert "…" in text or href.endswith(text)
+            assert href.startswith("https://docs.example.com/")
+        assert page.get_by_text("URLs below https://docs.example.com").count() == 1
+
+
 @pytest.mark.parametrize("width", [800, 1000])
 def test_a_wide_table_scrolls_and_the_page_does_not(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})

@@ -48,8 +48,23 @@ def test_the_panel_moves_and_leaves_plain_html_behind(kernel: Kernel, service: W
     service.crawl.total, service.crawl.running = 3, False
     kernel.until(lambda: cell.ended)
     assert cell.status == "ok", cell.error
-    assert last(cell).startswith(f"✓ crawl {SITE}: 3 rows; ")
+    # The receipt is once in the cell: below the frame.
+    assert last(cell).startswith(f"✓ crawl {SITE}: 3/3 pages, ")
+    texts = [str(output["data"]["text/html"]) for output in cell.outputs]
+    assert [text.count(f"crawl {SITE}: 3 rows; ") for text in texts] == [0, 1]
     assert set(cell.closed) == set(cell.opened)
+
+
+def test_a_frame_that_is_not_displayed_leaves_its_receipt_to_the_panel(
+    kernel: Kernel, service: WireService
+) -> None:
+    service.crawl.total, service.crawl.running = 3, False
+    cell = kernel.run(f"pages = {CRAWL}")
+    assert last(cell).startswith(f"✓ crawl {SITE}: 3 rows; ")
+    later = kernel.run("pages")
+    [text] = [str(output["data"]["text/html"]) for output in later.outputs]
+    assert text.count(f"crawl {SITE}: 3 rows; ") == 1
+    assert last(cell).startswith(f"✓ crawl {SITE}: 3 rows; ")
 
 
 def test_a_click_ends_the_job_while_its_cell_blocks(kernel: Kernel, service: WireService) -> None:

@@ -27,6 +27,22 @@ def printable_line(value: object) -> str:
     return text.strip()
 
 
+def display_width(text: str) -> int:
+    """Return the columns that a text takes in a terminal; wide characters take two.
+
+    Examples
+    --------
+    >>> display_width("moss"), display_width("苔庭")
+    (4, 4)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF")
+        for char in text
+    )
+
+
 def encodable(text: str, stream: TextIO | None = None) -> str:
     """Return the text with what the encoding of a stream lacks replaced by something readable.
 

@@ -79,5 +79,6 @@ from webdata_nb.toolkit.recording import record, replay
 from webdata_nb.toolkit.sites.audit import audit_df
 from webdata_nb.toolkit.stream import Stream
 
+frame_views.register_in_pandas()
 frame_views.register_in_ipython()
 frame_views.register_in_marimo()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import html
 import json
+import math
 import re
+import shutil
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +21,7 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.display import plots, tables
 from webdata_nb.toolkit.display import tables as drawing
+from webdata_nb.toolkit.display.bars import leave_receipt_to_table
 from webdata_nb.toolkit.display.plots import RankTrack, SiteColors, SitePage
 from webdata_nb.toolkit.display.tables import PictureBudget, table_markup
 from webdata_nb.toolkit.frames import derive, exports, frame, schemas, storage
@@ -25,6 +29,7 @@ from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.sites import changes_file, ranks
 from webdata_nb.toolkit.sites.audit import FINDING_COLUMNS, issue_kinds
 from webdata_nb.toolkit.sites.pages import listed_urls
+from webdata_nb.toolkit.terminal_text import display_width, encodable, printable_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,9 +81,11 @@ def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
     """Show a frame as a table to read: with links, small pictures, and long texts folded.
 
     Every column that has a value is there, in the order of the frame: choose columns as usual,
-    `show(df[["rank", "title", "url"]])`. Addresses become links (http and https only), screenshots
-    and downloaded files small pictures, lists and long texts unfold at a click. Whatever a page
-    said is shown as text; the table has no script and loads nothing.
+    `show(df[["rank", "title", "url"]])`. The title of each row and the names of the columns stay in
+    view while the table is scrolled. Addresses become links (http and https only) without the host
+    that all of a column share, screenshots and downloaded files small pictures, lists and long
+    texts unfold at a click. Whatever a page said is shown as text; the table has no script and
+    loads nothing.
 
     Parameters
     ----------
@@ -181,6 +188,16 @@ def register_in_ipython() -> None:
         register(shell)
 
 
+def register_in_pandas() -> None:
+    """Print result frames that are too wide for pandas as compact texts."""
+
+    def text(df: pd.DataFrame, most_rows: int) -> str | None:
+        is_compact = is_result(df) and settings.current().compact_tables
+        return compact_text(df, most_rows) if is_compact else None
+
+    frame.ResultFrame.text_view = staticmethod(text)
+
+
 def register_in_marimo() -> None:
     """Register the formatter in marimo, if this process runs a notebook of it.
 
@@ -251,19 +268,25 @@ def is_result(df: pd.DataFrame) -> bool:
 
 def compact_html(df: pd.DataFrame) -> str:
     """Return a result frame as a compact table."""
-    head = df.head(first_rows(len(df)))
-    tables = (*schemas.SCHEMAS.values(), changes_file.CHANGES_SCHEMA, ranks.RANKS_SCHEMA)
-    known = {name for schema in tables for name in schema.names}
-    view = FrameView(
-        columns=[str(name) for name in df.columns],
-        rows=frame.to_lists(head),
+    leave_receipt_to_table(frame.receipt_line(df))
+    return render(_view(df, first_rows(len(df))))
+
+
+def _view(df: pd.DataFrame, most: int) -> FrameView:
+    head = df.head(most)
+    with_names = (*schemas.SCHEMAS.values(), changes_file.CHANGES_SCHEMA, ranks.RANKS_SCHEMA)
+    known = {name for schema in with_names for name in schema.names}
+    columns, rows = [str(name) for name in df.columns], frame.to_lists(head)
+    return FrameView(
+        columns=columns,
+        rows=rows,
         total=len(df),
         empty=frame.empty_columns(df),
         known=known,
         index=frame.labels(head),
         line=frame.receipt_line(df),
+        hosts=[tables.common_host(row[n] for row in rows) for n in range(len(columns))],
     )
-    return render(view)
 
 
 # Compact tables: the first rows and the most useful columns
@@ -279,6 +302,7 @@ _BOLD_CHARACTER: Final = 8
 _PADDING: Final = 12
 _TEXT_WIDTH: Final = 104
 _LONGEST_URL: Final = 34
+_LONGEST_PATH: Final = 40
 _LONGEST_URL_OF_FEW: Final = 80
 _FEW_COLUMNS: Final = 3
 _ENOUGH_COLUMNS: Final = 4
@@ -292,7 +316,7 @@ _DECIMALS: Final = 2
 # Two lines of a text, in a box that no ordinary word is wider than.
 _TEXT_BOX: Final = (
     "min-width:8em;max-width:40em;white-space:normal;overflow-wrap:anywhere;overflow:hidden;"
-    "display:-webkit-box;-webkit-line-clamp:2;-webkit-box-orient:vertical"
+    "display:-webkit-box;-webkit-line-clamp:2;-webkit-box-orient:vertical;text-align:start"
 )
 
 # The columns that readers look at first, and those that they look at last.
@@ -318,7 +342,8 @@ class FrameView:
     """The rows of a frame that a table may show, and what it says about the others.
 
     `known` are the columns that functions of this package return, as opposed to those that
-    a user added. `index` holds the labels of the rows unless they are 0, 1, 2 and so on.
+    a user added. `index` holds the labels of the rows unless they are 0, 1, 2 and so on. `hosts`
+    has the host that the URLs of a column share, for each column.
     """
 
     columns: Sequence[str]
@@ -328,6 +353,11 @@ class FrameView:
     known: Collection[str] = ()
     index: Sequence[object] | None = None
     line: str = ""
+    hosts: Sequence[str] = ()
+
+    def host(self, place: int) -> str:
+        """Return the host that the URLs of a column leave out."""
+        return self.hosts[place] if self.hosts else ""
 
 
 def first_rows(total: int) -> int:
@@ -337,21 +367,23 @@ def first_rows(total: int) -> int:
 
 def render(view: FrameView) -> str:
     """Return the table, with a note on columns that it leaves out, and the receipt line."""
-    places = _choose(view)
+    are_few = len(view.columns) <= _MAX_COLUMNS
+    room = math.inf if are_few else _WIDTH
+    places = _choose(view, room, lambda place: _width(view, place))
     head = "".join(_header(view, place) for place in places)
     if view.index is not None:
         head = f'<td style="{tables.SHORT}"></td>{head}'
     cells = _Cells(
         PictureBudget(_PICTURES, _PICTURE_SIDE),
-        _LONGEST_URL if len(places) > _FEW_COLUMNS else _LONGEST_URL_OF_FEW,
+        len(places) <= _FEW_COLUMNS,
         frozenset(view.columns[place] for place in places if _has_fractions(view, place)),
     )
     body = "".join(_row(view, number, places, cells) for number in range(len(view.rows)))
-    return table_markup(head, body, [_note(view, places), view.line])
+    return table_markup(head, body, _notes(view, places))
 
 
-def _note(view: FrameView, places: Sequence[int]) -> str:
-    """Return the size of the frame, and the names of the columns that are not shown."""
+def _notes(view: FrameView, places: Sequence[int]) -> list[str]:
+    """Return the size of the frame, the columns that are not shown, hosts, and the receipt."""
     hidden = [name for place, name in enumerate(view.columns) if place not in places]
     parts = [f"{view.total:,} row{'s' * (view.total != 1)} of {len(view.columns)} columns"]
     if len(view.rows) < view.total:
@@ -360,21 +392,23 @@ def _note(view: FrameView, places: Sequence[int]) -> str:
         parts.append(f"more columns: {', '.join(more)}")
     if empty := [name for name in hidden if name in view.empty]:
         parts.append(f"empty: {', '.join(empty)}")
-    return "; ".join(parts)
+    hosts = tables.host_note((view.columns[place], view.host(place)) for place in places)
+    return ["; ".join(parts), hosts, view.line]
 
 
 # ------------------------------------------------------------------------------------- columns
 
 
-def _choose(view: FrameView) -> list[int]:
-    """Return the columns to show: all of a few, else the most useful ones that fit."""
-    if len(view.columns) <= _MAX_COLUMNS:
-        return list(range(len(view.columns)))
+def _choose(view: FrameView, room: float, width_of: Callable[[int], int]) -> list[int]:
+    """Return the columns to show: all of a few, else the most useful ones that fit the room."""
+    places = range(len(view.columns))
+    if len(places) <= _MAX_COLUMNS and sum(map(width_of, places)) <= room:
+        return list(places)
     chosen: list[int] = []
     width = 0
     for place in sorted(range(len(view.columns)), key=lambda each: _usefulness(view, each)):
-        needed = _width(view, place)
-        if not _is_wanted(view, place, len(chosen)) or (chosen and width + needed > _WIDTH):
+        needed = width_of(place)
+        if not _is_wanted(view, place, len(chosen)) or (chosen and width + needed > room):
             continue
         chosen.append(place)
         width += needed
@@ -389,7 +423,7 @@ def _is_wanted(view: FrameView, place: int, chosen: int) -> bool:
     # A row with `success` needs no status, that of a job has nothing else.
     if name == "status" and "success" in view.columns:
         return False
-    is_blank = all(tables.is_missing(row[place]) for row in view.rows)
+    is_blank = bool(view.rows) and all(tables.is_missing(row[place]) for row in view.rows)
     return not is_blank and (name not in _TRAILING or chosen < _ENOUGH_COLUMNS)
 
 
@@ -417,21 +451,27 @@ def _width(view: FrameView, place: int) -> int:
     """Return the least width of a column in pixels."""
     name = view.columns[place]
     cells = [row[place] for row in view.rows]
+    host = view.host(place)
     return _PADDING + max(
-        len(name) * _BOLD_CHARACTER, *(_cell_width(name, each) for each in cells), 0
+        len(name) * _BOLD_CHARACTER,
+        *(_cell_width(name, each, host) for each in cells),
+        0,
     )
 
 
-def _cell_width(column: str, value: Any) -> int:
+def _cell_width(column: str, value: Any, host: str) -> int:
     if isinstance(value, bytes):
         return _PICTURE_SIDE
     if not isinstance(value, str | dict):
         text = "" if tables.is_missing(value) else _plain(column, value)
         return len(text) * _CHARACTER
     if isinstance(value, str) and tables.is_web_address(value):
-        return min(len(value), _LONGEST_URL) * _CHARACTER
-    is_short = isinstance(value, str) and _is_short(value)
-    return len(value) * _CHARACTER if is_short else _TEXT_WIDTH
+        longest = _LONGEST_PATH if host else _LONGEST_URL
+        shown = tables.shown_url(value, longest=longest, host=host)
+        return display_width(shown) * _CHARACTER
+    if isinstance(value, str) and _is_short(value):
+        return display_width(value) * _CHARACTER
+    return _TEXT_WIDTH
 
 
 # --------------------------------------------------------------------------------------- cells
@@ -451,7 +491,9 @@ def _header(view: FrameView, place: int) -> str:
 
 def _row(view: FrameView, number: int, places: Sequence[int], cells: _Cells) -> str:
     row = view.rows[number]
-    markup = "".join(cells.cell(view.columns[place], row[place]) for place in places)
+    markup = "".join(
+        cells.cell(view.columns[place], row[place], view.host(place)) for place in places
+    )
     if view.index is not None:
         label = html.escape(tables.middle(str(view.index[number]), _ONE_LINE))
         markup = f'<th scope="row" style="{tables.SHORT};font-weight:400">{label}</th>{markup}'
@@ -463,20 +505,22 @@ class _Cells:
     """Renders the cells of one table."""
 
     pictures: PictureBudget
-    longest_url: int
+    are_few: bool
     fractional_columns: frozenset[str]
 
-    def cell(self, column: str, value: Any) -> str:
+    def cell(self, column: str, value: Any, host: str) -> str:
         style = tables.NUMBER if tables.is_number(value) else tables.SHORT
-        return f'<td style="{style}">{self._content(column, value)}</td>'
+        return f'<td style="{style}">{self._content(column, value, host)}</td>'
 
-    def _content(self, column: str, value: Any) -> str:
+    def _content(self, column: str, value: Any, host: str) -> str:
         if tables.is_missing(value):
             return ""
         if (picture := self.pictures.picture(column, value)) is not None:
             return picture
         if isinstance(value, str):
-            url = tables.link(value, longest=self.longest_url)
+            longest = _LONGEST_PATH if host else _LONGEST_URL
+            most = _LONGEST_URL_OF_FEW if self.are_few else longest
+            url = tables.link(value, longest=most, host=host)
             return url or _text(first_line(value) if column in _RENDERED else value)
         if isinstance(value, dict):
             return _text(json.dumps(value, ensure_ascii=False, default=str))
@@ -491,17 +535,19 @@ def _plain(column: str, value: Any, decimals: int = 0) -> str:
 
 
 def _is_short(words: str) -> bool:
-    return len(words) <= (_ONE_LINE if " " in words else _ONE_WORD)
+    width = display_width(words)
+    # Wide characters need no space to wrap.
+    return width <= (_ONE_LINE if " " in words or width > len(words) else _ONE_WORD)
 
 
 def _text(text: str) -> str:
     """Return the beginning of a text; the pointer shows more of it."""
     words = " ".join(text[: _HOVER * 2].split())
     if _is_short(words):
-        return html.escape(words)
+        return tables.isolated(words)
     cut = words if len(words) <= _LONGEST_TEXT else f"{words[: _LONGEST_TEXT - 1]}…"
     hover = html.escape(words[:_HOVER])
-    return f'<div style="{_TEXT_BOX}" title="{hover}">{html.escape(cut)}</div>'
+    return f'<div dir="auto" style="{_TEXT_BOX}" title="{hover}">{html.escape(cut)}</div>'
 
 
 def first_line(markdown: str) -> str:
@@ -520,6 +566,60 @@ def first_line(markdown: str) -> str:
     line = next(below, lines[0] if lines else "")
     without_urls = re.sub(r"!?\[([^\[\]]*)\]\([^()]*\)", r"\1", line)
     return re.sub(r"^[\s#>*+-]+|[*`]{1,3}", "", without_urls).strip()
+
+
+# Compact text, for terminals and `print`
+
+
+_TEXT_COLUMNS: Final = 80
+_LONGEST_CELL: Final = 28
+_LONGEST_ADDRESS: Final = 30
+_GAP: Final = 2
+
+
+def compact_text(df: pd.DataFrame, most_rows: int) -> str:
+    """Return the first rows of a result frame as text that is no wider than a terminal."""
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _TEXT_COLUMNS
+    view = _view(df, most_rows)
+    labels = [str(number) for number in df.index[: len(view.rows)]]
+    columns = [
+        [name, *(_text_cell(name, row[place], view.host(place)) for row in view.rows)]
+        for place, name in enumerate(view.columns)
+    ]
+    label_width = max(map(display_width, ["", *labels]))
+
+    def width(place: int) -> int:
+        return _GAP + max(map(display_width, columns[place]))
+
+    places = _choose(view, room - label_width, width)
+    lines = []
+    for number, label in enumerate(["", *labels]):
+        cells = [label + " " * (label_width - display_width(label))]
+        for place in places:
+            cell = columns[place][number]
+            pad = " " * (width(place) - _GAP - display_width(cell))
+            is_numeric = view.rows and any(tables.is_number(row[place]) for row in view.rows)
+            cells.append(f"{pad}{cell}" if is_numeric else f"{cell}{pad}")
+        lines.append((" " * _GAP).join(cells).rstrip())
+    notes = _notes(view, places)
+    wrapped = [line for note in notes if note for line in textwrap.wrap(note, room)]
+    return encodable("\n".join([*lines, *wrapped]))
+
+
+def _text_cell(column: str, value: Any, host: str) -> str:
+    """Return a value on one line, without control characters."""
+    if tables.is_missing(value):
+        return ""
+    if isinstance(value, str):
+        if tables.is_web_address(value):
+            return tables.shown_url(value, longest=_LONGEST_ADDRESS, host=host)
+        text = first_line(value) if column in _RENDERED else value
+        words = printable_line(" ".join(text.split()))
+        longest = _LONGEST_CELL if " " in words else _ONE_WORD
+        return words if display_width(words) <= longest else f"{tables.head(words, longest - 1)}…"
+    if isinstance(value, dict):
+        return tables.middle(json.dumps(value, ensure_ascii=False, default=str), _LONGEST_CELL)
+    return _plain(column, value)
 
 
 # Findings of an audit

@@ -68,7 +68,11 @@ def ls() -> pd.DataFrame:
     """
     rows = [_describe(file) for file in result_cache.cache_files(path())]
     rows.sort(key=lambda row: row["at"], reverse=True)
-    return frame.build(pa.Table.from_pylist(rows, schema=pa.schema(_COLUMNS)))
+    size_mb = sum(row["bytes"] for row in rows) / 1e6
+    results = f"{len(rows):,} result{'s' * (len(rows) != 1)}"
+    line = f"cache: {results}, {size_mb:,.1f} MB in {path()}"
+    table = pa.Table.from_pylist(rows, schema=pa.schema(_COLUMNS))
+    return frame.build(table, attrs={"kind": "cache", "line": line})
 
 
 def clear(

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol
 
 from webdata_nb.toolkit.terminal_text import encodable
@@ -360,6 +360,41 @@ class CellOutput:
         send(mimebundle, raw=True)
 
 
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """The last bar that ended in a cell with a receipt line; `cell` is the cell's number."""
+
+    cell: int
+    view: View
+    output: CellOutput
+
+
+_ENDED_BARS: Final[list[_Ended]] = []
+
+
+def _close_output(output: CellOutput, view: View) -> None:
+    """Leave the last state of a bar in its cell."""
+    output.show(mime_bundle(view))
+    _ENDED_BARS[:] = [_Ended(_cell_number(), view, output)] if view.summary else []
+
+
+def leave_receipt_to_table(line: str) -> None:
+    """Take a receipt line out of the bar above, as the table that is displayed now has it too.
+
+    Only in the cell that drew the bar, so that each cell has the line once.
+    """
+    for ended in _ENDED_BARS:
+        if ended.cell == _cell_number() and line.endswith(ended.view.summary):
+            _ENDED_BARS.clear()
+            ended.output.show(mime_bundle(replace(ended.view, summary="")))
+
+
+def _cell_number() -> int:
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "execution_count", 0)
+
+
 class Html(StaticPainter):
     """A bar of plain HTML, without scripts and widgets."""
 
@@ -374,7 +409,7 @@ class Html(StaticPainter):
 
     def close(self, view: View) -> None:
         """Leave the last state in the notebook."""
-        self._update(view)
+        _close_output(self._output, view)
 
     def _update(self, view: View) -> None:
         self._output.show(mime_bundle(view))
@@ -707,7 +742,7 @@ class Panel:
     def close(self, view: View) -> None:
         """Replace the widgets by plain HTML."""
         self._until_closed.close()
-        self._output.show(mime_bundle(view))
+        _close_output(self._output, view)
         self._widgets.close()
 
 

@@ -11,6 +11,7 @@ import base64
 import html
 import io
 import json
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from datetime import datetime, time
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
+
+from webdata_nb.toolkit.display.bars import leave_receipt_to_table
+from webdata_nb.toolkit.terminal_text import display_width
 
 THUMBNAIL_SIDE: Final = 240
 _MOST_PIXELS: Final = 40_000_000
@@ -87,13 +91,33 @@ SHORT: Final = f"{_CELL}border-bottom-width:1px;white-space:nowrap;text-align:le
 NUMBER: Final = f"{_CELL}border-bottom-width:1px;white-space:nowrap;text-align:right"
 # Some front ends give links no style.
 _LINK: Final = "text-decoration:underline #8888"
+_LEAST_URLS: Final = 2
+_ESCAPED_LETTERS: Final = re.compile(r"(?:%[89A-Fa-f][0-9A-Fa-f])+")
 _FILES: Final = ("assets", "preview")
+_SIZE_UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 _SECONDS: Final = ("time_taken", "resting_s")
+
+
+# With the background of the front end, as other cells scroll below them; blurred where it is not
+# known.
+_STICKY: Final = (
+    "background:var(--jp-layout-color0,var(--vscode-editor-background,"
+    "var(--colab-primary-surface-color,var(--background,transparent))));"
+    "backdrop-filter:blur(1em);position:sticky"
+)
 
 
 def header(name: str, style: str = SHORT) -> str:
     """Return the header of a column, which never wraps."""
     return f'<th scope="col" style="{style};font-weight:600">{html.escape(name)}</th>'
+
+
+def host_note(hosts: Iterable[tuple[str, str]]) -> str:
+    """Return the host that the URLs of each column leave out; empty if they are whole."""
+    named = {column: host for column, host in hosts if host}
+    if len({*named.values()}) == 1:
+        return f"URLs below {next(iter(named.values()))}"
+    return ", ".join(f"{column} below {host}" for column, host in named.items())
 
 
 def is_missing(value: Any) -> bool:
@@ -113,11 +137,20 @@ def plain(column: str, value: Any, *, decimals: int = 0) -> str:
     """
     if isinstance(value, bytes):
         return f"{len(value):,} bytes"
+    if column == "bytes" and is_number(value):
+        return file_size(value)
     if isinstance(value, datetime):
         return moment(value)
     if isinstance(value, float):
         return f"{value:,.2f} s" if column in _SECONDS else decimal(value, decimals)
     return str(value)
+
+
+def file_size(size: float) -> str:
+    """Return a number of bytes as people say it, such as `222 kB`."""
+    rounded = float(f"{size:.3g}")
+    power = min((len(f"{rounded:.0f}") - 1) // 3, len(_SIZE_UNITS) - 1)
+    return f"{rounded / 1000**power:,.4g} {_SIZE_UNITS[power]}"
 
 
 def decimal(value: float, decimals: int = 0) -> str:
@@ -139,27 +172,82 @@ def counted(column: str, values: Sequence[Any]) -> str:
     return f"{len(values):,} {column[:-1] if one else column}"
 
 
-def link(text: str, *, longest: int) -> str | None:
+def link(text: str, *, longest: int, host: str = "") -> str | None:
     """Return a link where `text` is a URL that a browser would open as a page.
 
-    A URL of more than `longest` characters is cut in the middle; the pointer shows all of it.
+    A URL of more than `longest` characters is cut in the middle, without the `host` that all URLs
+    of its column have; the pointer shows all of it.
     """
     if not is_web_address(text):
         return None
-    cut = middle(text, longest)
+    cut = shown_url(text, longest=longest, host=host)
     hover = f' title="{html.escape(text)}"' if cut != text else ""
     return (
         f'<a href="{html.escape(text)}"{hover} style="{_LINK}" '
-        f'rel="noopener noreferrer" target="_blank">{html.escape(cut)}</a>'
+        f'rel="noopener noreferrer" target="_blank">{isolated(cut)}</a>'
     )
 
 
+def shown_url(url: str, *, longest: int, host: str = "") -> str:
+    """Return a URL as a table shows it: without `host`, in its own letters, its middle cut."""
+    return middle(readable(url.removeprefix(host) or "/"), longest)
+
+
+def common_host(values: Iterable[Any]) -> str:
+    """Return the scheme and host that all URLs of a column share; empty if there are none.
+
+    Examples
+    --------
+    >>> common_host(["https://docs.example.com/a", None, "https://docs.example.com/b?c"])
+    'https://docs.example.com'
+    """
+    urls = [value for value in values if not is_missing(value)]
+    if len(urls) < _LEAST_URLS or not all(
+        isinstance(url, str) and is_web_address(url) for url in urls
+    ):
+        return ""
+    parts = [urlsplit(url) for url in urls]
+    [host, *others] = {f"{each.scheme}://{each.netloc}" for each in parts}
+    # A host in other letters, such as capitals, is not a prefix of its URLs.
+    return host if not others and all(url.startswith(host) for url in urls) else ""
+
+
+def readable(url: str) -> str:
+    """Return a URL with the letters that its percent signs stand for, as browsers show it.
+
+    Examples
+    --------
+    >>> readable("/wiki/%E8%8B%94%E5%BA%AD?q=a%20b")
+    '/wiki/苔庭?q=a%20b'
+    """
+    return _ESCAPED_LETTERS.sub(_letters, url)
+
+
+def _letters(escaped: re.Match[str]) -> str:
+    try:
+        text = bytes.fromhex(escaped[0].replace("%", "")).decode()
+    except UnicodeDecodeError:
+        return escaped[0]
+    return text if text.isprintable() and not any(map(str.isspace, text)) else escaped[0]
+
+
 def middle(text: str, longest: int) -> str:
-    """Return `text` with an ellipsis in place of its middle if it is longer than `longest`."""
-    if len(text) <= longest:
+    """Return `text` with an ellipsis in place of its middle if it is longer than `longest`.
+
+    A wide character counts as two.
+    """
+    if display_width(text) <= longest:
         return text
     tail = longest * 6 // 10  # the ends of URLs tell them apart
-    return f"{text[: longest - tail - 1]}…{text[-tail:]}"
+    return f"{head(text, longest - tail - 1)}…{head(text[::-1], tail)[::-1]}"
+
+
+def head(text: str, longest: int) -> str:
+    """Return the beginning of a text, of at most `longest` columns."""
+    cut = text[:longest]
+    while display_width(cut) > longest:
+        cut = cut[:-1]
+    return cut
 
 
 def is_web_address(text: str) -> bool:
@@ -201,8 +289,13 @@ _FOLDED: Final = 4000
 _SHOWN_URL: Final = 60
 _ONE_LINE: Final = 28
 _PICTURES: Final = 40
+# The first of these that a frame has names its rows.
+_NAMING: Final = ("title", "headline", "url", "name", "subject", "query")
+_AT_SIDES: Final = "left:0;right:0;"
+_HEIGHT: Final = "max-height:40em;overflow-y:auto"
 # Narrower boxes would break words, wider ones lines that nobody reads to their end.
 _TEXT_BOX: Final = "min-width:22em;max-width:32em;overflow-wrap:anywhere"
+_NARROW_BOX: Final = "min-width:11em;max-width:16em;overflow-wrap:anywhere"
 _FOLD: Final = (
     "max-height:24em;overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere;"
     "font-family:monospace"
@@ -215,55 +308,73 @@ class Sheet:
 
     rows: int
     markup: str
+    line: str = ""
 
     def __repr__(self) -> str:
         return f"Sheet of {self.rows} rows"
 
     def _repr_html_(self) -> str:
+        leave_receipt_to_table(self.line)
         return self.markup
 
 
 def sheet(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], *, line: str = "", left_out: int = 0
 ) -> Sheet:
-    """Render `rows`; columns that are empty in all rows are listed below the table."""
+    """Render `rows`; columns that are empty in all rows are listed below the table.
+
+    What names a row stays in view while the table is scrolled sideways, and the names of the
+    columns while it is scrolled down.
+    """
     visible = [
         n for n in range(len(columns)) if not rows or not all(is_missing(row[n]) for row in rows)
     ]
     empty = [name for n, name in enumerate(columns) if n not in visible]
     budget = PictureBudget(_PICTURES)
-    head = "".join(header(columns[n]) for n in visible)
+    naming = next((name for name in _NAMING if name in map(columns.__getitem__, visible)), "")
+    hosts = [common_host(row[n] for row in rows) for n in range(len(columns))]
+    head_style = dict.fromkeys(columns, f"{SHORT};{_STICKY};top:0;z-index:2")
+    head_style[naming] = f"{SHORT};{_STICKY};top:0;{_AT_SIDES}z-index:3"
+    head = "".join(header(columns[n], head_style[columns[n]]) for n in visible)
     body = "".join(
         f'<tr style="{ROW}">'
-        f"{''.join(_sheet_cell(columns[n], row[n], budget) for n in visible)}</tr>"
+        f"{''.join(_sheet_cell(columns[n], row[n], budget, hosts[n], naming) for n in visible)}"
+        "</tr>"
         for row in rows
     )
     notes = [
         f"{left_out:,} more rows" if left_out else "",
+        "" if rows else "no rows",
         f"empty here: {', '.join(empty)}" if empty else "",
+        host_note((columns[n], hosts[n]) for n in visible),
         line,
     ]
-    return Sheet(len(rows), table_markup(head, body, notes))
+    return Sheet(len(rows), table_markup(head, body, notes, f"{SCROLLER};{_HEIGHT}"), line)
 
 
-def table_markup(head: str, body: str, notes: Sequence[str]) -> str:
+def table_markup(head: str, body: str, notes: Sequence[str], scroller: str = SCROLLER) -> str:
     """Return a table that scrolls sideways if it is too wide, with notes below."""
     table = (
         f'<table style="{TABLE}"><thead><tr style="{ROW}">{head}</tr></thead>'
         f"<tbody>{body}</tbody></table>"
     )
     below = "".join(f'<div style="{NOTE}">{html.escape(note)}</div>' for note in notes if note)
-    markup = f'<div><div style="{SCROLLER}">{table}</div>{below}</div>'
+    markup = f'<div><div style="{scroller}">{table}</div>{below}</div>'
     # Half a surrogate pair, which a frame from elsewhere may hold, is in no file of a notebook.
     return markup.encode(errors="replace").decode()
 
 
-def _sheet_cell(column: str, value: Any, budget: PictureBudget) -> str:
+def _sheet_cell(column: str, value: Any, budget: PictureBudget, host: str, naming: str) -> str:
     style = NUMBER if is_number(value) else SHORT
-    return f'<td style="{style}">{_content(column, value, budget)}</td>'
+    content = _content(column, value, budget, host)
+    if column == naming:
+        # Narrow, as it covers a part of the other columns.
+        content = content.replace(_TEXT_BOX, _NARROW_BOX, 1)
+        style = f"{style};{_STICKY};{_AT_SIDES}z-index:1"
+    return f'<td style="{style}">{content}</td>'
 
 
-def _content(column: str, value: Any, budget: PictureBudget) -> str:
+def _content(column: str, value: Any, budget: PictureBudget, host: str) -> str:
     if is_missing(value):
         return ""
     if (picture := budget.picture(column, value)) is not None:
@@ -271,7 +382,7 @@ def _content(column: str, value: Any, budget: PictureBudget) -> str:
     if column == "heading_path" and isinstance(value, list):
         value = " \u203a ".join(map(str, value))
     if isinstance(value, str):
-        return link(value, longest=_SHOWN_URL) or _text(value)
+        return link(value, longest=_SHOWN_URL, host=host) or _text(value)
     if isinstance(value, list | dict):
         summary = counted(column, value) if isinstance(value, list) else None
         return _text(json.dumps(value, ensure_ascii=False, default=str), summary)
@@ -282,7 +393,7 @@ def _text(text: str, summary: str | None = None) -> str:
     """Return a short text as it is, and a long one behind its beginning."""
     if summary is None:
         if len(text) <= _SUMMARY:
-            return html.escape(text) if len(text) <= _ONE_LINE else _boxed(html.escape(text))
+            return isolated(text) if display_width(text) <= _ONE_LINE else _boxed(html.escape(text))
         summary = f"{' '.join(text[: _SUMMARY * 2].split())[:_SUMMARY]}…"
     more = f"… {len(text) - _FOLDED:,} characters more" if len(text) > _FOLDED else ""
     return _boxed(
@@ -291,8 +402,13 @@ def _text(text: str, summary: str | None = None) -> str:
     )
 
 
+def isolated(text: str) -> str:
+    """Return a text on one line, whose direction changes nothing around it."""
+    return html.escape(text) if text.isascii() else f"<bdi>{html.escape(text)}</bdi>"
+
+
 def _boxed(markup: str) -> str:
-    return f'<div style="{_TEXT_BOX};white-space:normal">{markup}</div>'
+    return f'<div dir="auto" style="{_TEXT_BOX};white-space:normal;text-align:start">{markup}</div>'
 
 
 _TEXTS: Final = ("headline", "description", "advertiser_name", "format", "landing_domain")

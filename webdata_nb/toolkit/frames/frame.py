@@ -606,7 +606,8 @@ class ResultFrame(pd.DataFrame):
 
     `to_csv` and `to_sql` write lists and dicts as JSON text, `to_csv` and `to_json` images as
     base64, `to_json` times as ISO 8601 unless `date_format` says otherwise, and `to_excel` times as
-    UTC, without images.
+    UTC, without images. A frame that pandas would print in several blocks, without some of its
+    columns or without a row is printed as `text_view` returns it, unless that is None.
 
     Examples
     --------
@@ -616,9 +617,22 @@ class ResultFrame(pd.DataFrame):
     /,"[""/a""]"
     """
 
+    text_view: ClassVar[Callable[[pd.DataFrame, int], str | None] | None] = None
+
     @property
     def _constructor(self) -> Any:
         return ResultFrame
+
+    def __repr__(self) -> str:
+        text = super().__repr__()
+        first_line = text.split("\n", 1)[0]
+        is_whole = not (self.empty or first_line.endswith("\\") or "..." in first_line)
+        view = ResultFrame.text_view
+        if is_whole or view is None:
+            return text
+        rows, most = len(self), pd.get_option("display.max_rows")
+        fewer = pd.get_option("display.min_rows") or most
+        return view(self, rows if not most or rows <= most else fewer) or text
 
     to_csv: Any = _writing("to_csv", lambda column: _image_cells(_json_cells(column)))
     to_json: Any = _writing("to_json", _image_cells, date_format="iso")
