@@ -1,6 +1,6 @@
 """Takes pictures of everything that a notebook shows, in a real JupyterLab, light and dark.
 
-    python -m benchmarks.pictures FOLDER [--scenes tables,bar] [--widths 800,1000,1600]
+    python -m benchmarks.pictures FOLDER [--scenes tables,bar] [--widths 800,1200,1600]
 
 Each picture is checked for broken words, texts outside their boxes and pale texts; the command
 ends with 1 if there are any. Nothing replaces a look at the pictures.
@@ -30,7 +30,7 @@ from webdata_nb.toolkit.bridge import synced
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-_WIDTHS: Final = (800, 1000, 1600)
+_WIDTHS: Final = (800, 1200, 1600)
 _HEIGHT: Final = 2400
 _THEMES: Final = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 _PATIENCE_MS: Final = 60_000

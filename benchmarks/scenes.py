@@ -14,6 +14,10 @@ from tests.site.static import StaticSite
 from webdata_nb.demo.server import SampleSite
 
 _DOCS: Final = Path("/usr/share/doc/python3-doc/html")
+# Sites that others wrote, of Debian's packages: all pages in one folder, many levels, and Japanese.
+_FLAT: Final = Path("/usr/share/doc/git-doc")
+_DEEP: Final = Path("/usr/share/doc/python-django-doc/html")
+_JAPANESE: Final = Path("/usr/share/doc/apache2-doc/manual/ja")
 _SEARCH: Final = (
     "options.engines = dict.fromkeys(('engine_one', 'engine_two', 'engine_three'), ('local',))"
 )
@@ -21,11 +25,15 @@ _SEARCH: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SceneSites:
-    """The addresses of a small site, of a documentation, and of a site that answers slowly."""
+    """The addresses of a small site, of a documentation, and of a site that answers slowly.
+
+    `others` are those of documentation sites of other shapes and scripts that are installed.
+    """
 
     sample: str
     docs: str
     slow: str
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,16 @@ def sites() -> Iterator[SceneSites]:
             docs = f"{stack.enter_context(StaticSite(_DOCS)).url}index.html"
         slow = stack.enter_context(Site(latency=1.0))
         link_tree(slow, depth=3, fanout=6)
-        yield SceneSites(sample, docs, slow.at("/tree"))
+        others = [
+            f"{stack.enter_context(StaticSite(root)).url}{start}"
+            for root, start in (
+                (_FLAT, "git.html"),
+                (_DEEP, "index.html"),
+                (_JAPANESE, "index.html"),
+            )
+            if root.is_dir()
+        ]
+        yield SceneSites(sample, docs, slow.at("/tree"), tuple(others))
 
 
 def all_scenes(where: SceneSites) -> Iterator[Scene]:
@@ -69,6 +86,26 @@ def all_scenes(where: SceneSites) -> Iterator[Scene]:
             f"crawl_df({where.sample!r}, max_pages=30, progress=False)",
             f"links_df({sample_links}).head()",
             "show(pages, max_rows=3)",
+            "print(pages)",
+            "pages[:0]",
+        ),
+    )
+    yield Scene(
+        "sites",
+        "from webdata_nb import cache, crawl_df, links_df, options, show\n"
+        f"sites = [crawl_df(url, max_pages=40, progress=False) for url in {where.others!r}]\n"
+        + _SCRIPTS,
+        (
+            *(f"sites[{number}]" for number in range(len(where.others))),
+            *(f"show(sites[{number}], max_rows=8)" for number in range(len(where.others))),
+            "sites[-1][['url', 'title', 'status_code']].head()",
+            "print(sites[-1])",
+            "arabic",
+            "show(arabic)",
+            "print(arabic)",
+            "long_hosts",
+            "options",
+            "cache.ls()",
         ),
     )
     yield Scene(
@@ -121,6 +158,15 @@ def all_scenes(where: SceneSites) -> Iterator[Scene]:
     yield Scene("plots", _PLOT_SETUP, plots)
 
 
+_SCRIPTS: Final = """\
+pages = sites[0].head(4)
+titles = ["مرحبا بكم في الموسوعة الحرة", "שלום עולם: ספר המדריך", "علم الفلك (فيزياء)", "תיעוד"]
+paths = ["%D8%A7%D9%84%D8%B5%D9%81%D8%AD%D8%A9", "%D7%A9%D7%9C%D7%95%D7%9D/%D7%90", "a/b", ""]
+arabic = pages.assign(title=titles, url=[f"https://ar.example.org/wiki/{path}" for path in paths],
+                      markdown=[f"# {title}\\n\\n{title}، {title}." for title in titles])
+host = "https://a-rather-long-name-of-a-department.and-its-institute.example.org"
+long_hosts = pages.assign(url=[f"{host}{n}.example.com/a/path/page-{n}.html" for n in range(4)])
+"""
 _PLOT_SETUP: Final = """\
 import random
 import pandas as pd

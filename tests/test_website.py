@@ -50,6 +50,19 @@ def test_picture_shows_the_current_diagram(theme: str) -> None:
     assert digest == diagrams.digest(diagrams.architecture_diagram()), hint
 
 
+def test_animation_begins_with_the_result_of_a_crawl() -> None:
+    with Image.open(CHECKOUT / "docs" / "pictures" / "crawl.gif") as image:
+        extents = []
+        for number in (0, 1):
+            image.seek(number)
+            gray = image.convert("L")
+            dark = gray.point(lambda value: 255 * (value < 128)).getbbox()
+            extents.append(dark[3] / image.height if dark else 0.0)
+    # The table fills the notebook, which is nearly empty before the call.
+    assert extents[0] > 0.7
+    assert extents[1] < 0.4
+
+
 @pytest.mark.slow
 def test_http_reference_is_deterministic() -> None:
     code = "from docs.website import http_reference; print(http_reference.page(), end='')"

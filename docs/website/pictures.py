@@ -64,7 +64,7 @@ plot_ranks(pd.DataFrame(rows, columns=names))
 """
 _SIZE: Final = (1040, 740)
 _FRAME_MS: Final = 200
-_LAST_FRAME_MS: Final = 5000
+_RESULT_MS: Final = 5000
 _CELL_SECONDS: Final = 120.0
 _TOOLBAR_CSS: Final = ".jp-cell-toolbar, .jp-Cell .jp-Toolbar { display: none !important; }"
 
@@ -200,10 +200,14 @@ def _frame(page: Page) -> Image.Image:
 
 
 def _write_gif(frames: list[Image.Image], path: Path) -> None:
-    """Write frames with one palette, so that unchanged parts are stored once."""
-    palette = frames[-1].quantize(128, dither=Image.Dither.NONE)
+    """Write frames with one palette, so that unchanged parts are stored once.
+
+    The animation begins with its end: where only the first frame is shown, it is a crawl.
+    """
+    frames = [frames[-1], *frames[:-1]]
+    palette = frames[0].quantize(128, dither=Image.Dither.NONE)
     images = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    durations = [_FRAME_MS] * (len(images) - 1) + [_LAST_FRAME_MS]
+    durations = [_RESULT_MS] + [_FRAME_MS] * (len(images) - 1)
     images[0].save(
         path, save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True
     )

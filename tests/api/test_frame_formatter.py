@@ -149,6 +149,7 @@ def test_wide_frame_prints_as_text_of_80_columns() -> None:
     lines = str(df).splitlines()
     assert max(map(display_width, lines)) <= 80
     assert lines[0].split()[:3] == ["url", "title", "status_code"]
+    assert "\u2068مرحبا بالعالم\u2069" in lines[2]  # noqa: RUF001 - cells keep their order
     assert len(lines) < 40
     assert "\x1b" not in str(df)
     told = " ".join(lines)

@@ -10,6 +10,7 @@ import sys
 import unicodedata
 from typing import Final, TextIO
 
+_WITHOUT_WIDTH: Final = frozenset({"Mn", "Me", "Cf"})
 _READABLE: Final = "webdata_readable"
 # Those of our own output that have no decomposition into ASCII.
 _LOOKALIKES: Final = str.maketrans(
@@ -38,9 +39,16 @@ def display_width(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(
-        0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF")
+        1 + (unicodedata.east_asian_width(char) in "WF")
         for char in text
+        if unicodedata.category(char) not in _WITHOUT_WIDTH
     )
+
+
+def isolated(text: str) -> str:
+    """Return a text whose direction changes nothing around it, also on a terminal."""
+    is_rtl = any(unicodedata.bidirectional(char) in {"R", "AL", "AN"} for char in text)
+    return f"\u2068{text}\u2069" if is_rtl else text
 
 
 def encodable(text: str, stream: TextIO | None = None) -> str:

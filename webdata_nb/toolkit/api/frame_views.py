@@ -29,7 +29,7 @@ from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.sites import changes_file, ranks
 from webdata_nb.toolkit.sites.audit import FINDING_COLUMNS, issue_kinds
 from webdata_nb.toolkit.sites.pages import listed_urls
-from webdata_nb.toolkit.terminal_text import display_width, encodable, printable_line
+from webdata_nb.toolkit.terminal_text import display_width, encodable, isolated, printable_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -544,7 +544,7 @@ def _text(text: str) -> str:
     """Return the beginning of a text; the pointer shows more of it."""
     words = " ".join(text[: _HOVER * 2].split())
     if _is_short(words):
-        return tables.isolated(words)
+        return tables.short_text(words)
     cut = words if len(words) <= _LONGEST_TEXT else f"{words[: _LONGEST_TEXT - 1]}…"
     hover = html.escape(words[:_HOVER])
     return f'<div dir="auto" style="{_TEXT_BOX}" title="{hover}">{html.escape(cut)}</div>'
@@ -561,11 +561,13 @@ def first_line(markdown: str) -> str:
     'Welcome, visitor'
     """
     beginning = markdown[: _HOVER * 4].lstrip()
+    for _ in range(2):  # a picture may be inside a link
+        beginning = re.sub(r"!?\[([^\[\]]*)\]\([^()\n]*\)", r"\1", beginning)
     lines = [line for line in beginning.splitlines() if re.search(r"\w", line)]
     below = (line for line in lines if not line.startswith("# "))
     line = next(below, lines[0] if lines else "")
-    without_urls = re.sub(r"!?\[([^\[\]]*)\]\([^()]*\)", r"\1", line)
-    return re.sub(r"^[\s#>*+-]+|[*`]{1,3}", "", without_urls).strip()
+    plain = re.sub(r"^[\s#>*+-]+|(?<!\\)[*`]{1,3}", "", line).strip()
+    return re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", plain)  # escaped marks
 
 
 # Compact text, for terminals and `print`
@@ -612,11 +614,13 @@ def _text_cell(column: str, value: Any, host: str) -> str:
         return ""
     if isinstance(value, str):
         if tables.is_web_address(value):
-            return tables.shown_url(value, longest=_LONGEST_ADDRESS, host=host)
+            return isolated(tables.shown_url(value, longest=_LONGEST_ADDRESS, host=host))
         text = first_line(value) if column in _RENDERED else value
         words = printable_line(" ".join(text.split()))
         longest = _LONGEST_CELL if " " in words else _ONE_WORD
-        return words if display_width(words) <= longest else f"{tables.head(words, longest - 1)}…"
+        if display_width(words) > longest:
+            words = f"{tables.head(words, longest - 1)}…"
+        return isolated(words)
     if isinstance(value, dict):
         return tables.middle(json.dumps(value, ensure_ascii=False, default=str), _LONGEST_CELL)
     return _plain(column, value)

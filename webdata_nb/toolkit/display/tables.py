@@ -85,6 +85,8 @@ SCROLLER: Final = "overflow-x:auto;max-width:100%;margin:0 0 4px"
 NOTE: Final = (
     "font-family:sans-serif;font-size:12px;line-height:1.5;margin:0 6px;overflow-wrap:anywhere"
 )
+# Front ends would typeset what is between two dollar signs, such as prices and variables.
+NO_FORMULAS: Final = "tex2jax_ignore mathjax_ignore"
 ROW: Final = "background:none"  # not the stripes of a front end, on which its links are pale
 _CELL: Final = "padding:3px 6px;vertical-align:top;max-width:none;border:0 solid #8886;"
 SHORT: Final = f"{_CELL}border-bottom-width:1px;white-space:nowrap;text-align:left"
@@ -359,7 +361,7 @@ def table_markup(head: str, body: str, notes: Sequence[str], scroller: str = SCR
         f"<tbody>{body}</tbody></table>"
     )
     below = "".join(f'<div style="{NOTE}">{html.escape(note)}</div>' for note in notes if note)
-    markup = f'<div><div style="{scroller}">{table}</div>{below}</div>'
+    markup = f'<div class="{NO_FORMULAS}"><div style="{scroller}">{table}</div>{below}</div>'
     # Half a surrogate pair, which a frame from elsewhere may hold, is in no file of a notebook.
     return markup.encode(errors="replace").decode()
 
@@ -393,7 +395,9 @@ def _text(text: str, summary: str | None = None) -> str:
     """Return a short text as it is, and a long one behind its beginning."""
     if summary is None:
         if len(text) <= _SUMMARY:
-            return isolated(text) if display_width(text) <= _ONE_LINE else _boxed(html.escape(text))
+            return (
+                short_text(text) if display_width(text) <= _ONE_LINE else _boxed(html.escape(text))
+            )
         summary = f"{' '.join(text[: _SUMMARY * 2].split())[:_SUMMARY]}…"
     more = f"… {len(text) - _FOLDED:,} characters more" if len(text) > _FOLDED else ""
     return _boxed(
@@ -403,8 +407,15 @@ def _text(text: str, summary: str | None = None) -> str:
 
 
 def isolated(text: str) -> str:
-    """Return a text on one line, whose direction changes nothing around it."""
+    """Return a text whose direction changes nothing around it."""
     return html.escape(text) if text.isascii() else f"<bdi>{html.escape(text)}</bdi>"
+
+
+def short_text(text: str) -> str:
+    """Return a text on one line, which begins where its script begins."""
+    if text.isascii():
+        return html.escape(text)
+    return f'<div dir="auto" style="text-align:start">{html.escape(text)}</div>'
 
 
 def _boxed(markup: str) -> str:
@@ -430,7 +441,7 @@ class Gallery:
 
     def _repr_html_(self) -> str:
         more = f"<p>{self.left_out} more are not shown</p>" if self.left_out else ""
-        return f"<div>{''.join(self.cards)}{more}</div>"
+        return f'<div class="{NO_FORMULAS}">{"".join(self.cards)}{more}</div>'
 
 
 def gallery(rows: Iterable[Mapping[str, Any]], *, left_out: int = 0) -> Gallery:
