@@ -31,6 +31,38 @@ def test_dir_leaves_out_async_forms() -> None:
     assert "advertisers_df" in dir(webdata_nb)
 
 
+def test_public_names_are_few_enough_to_read() -> None:
+    assert len(dir(webdata_nb)) <= 60
+
+
+def test_guide_explains_every_argument_that_limits_a_call() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "guide" / "getting-started.md").read_text("utf-8")
+    table = page.partition("## Words")[2].partition("## Errors")[0]
+    rows = re.findall(r"^\| (.+?) \| .+? \| (.+?) \|$", table, re.MULTILINE)
+    told = {
+        (argument, function)
+        for arguments, functions in rows
+        for argument in re.findall(r"`(\w+)`", arguments)
+        for function in re.findall(r"`(\w+)`", functions)
+    }
+    functions = {name: getattr(webdata_nb, name) for name in dir(webdata_nb)}
+    limits = {
+        (argument, name)
+        for name, value in functions.items()
+        if inspect.isfunction(value)
+        for argument in inspect.signature(value).parameters
+        if argument in {"limit", "num_results"} or argument.startswith("max_")
+    }
+    unexplained = {each for each in limits - told if each[0] != "max_depth"}
+    assert unexplained == set()
+
+
+def test_accessor_has_the_links_of_the_function() -> None:
+    method = inspect.signature(api.FrameAccessor.links).parameters
+    function = inspect.signature(webdata_nb.links_df).parameters
+    assert set(method) - {"self"} == set(function) - {"df"}
+
+
 def test_docstring_names_everything_in_dir_once() -> None:
     table = (webdata_nb.__doc__ or "").partition("The names by task:")[2].rpartition("====")[0]
     named = re.findall(r"`(\w+)`", table)

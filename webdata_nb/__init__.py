@@ -28,7 +28,8 @@ types and errors       `Session`, `Job`, `FrameStream`, `Stream`, `Estimate`, `W
 ====================== ======================================================================
 
 Functions that send requests have an async form with an `a` in front, such as `acrawl_df`. It can
-be imported, but `dir()` leaves it out. Frames have an accessor, `df.webdata`.
+be imported, but `dir()`, which sorts what it has, leaves it out. Frames have an accessor,
+`df.webdata`.
 """
 
 from __future__ import annotations

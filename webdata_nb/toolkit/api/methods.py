@@ -256,9 +256,15 @@ class FrameAccessor:
         """Return the outcome of a URL in a crawl; see `why`."""
         return why(self._df, url, session=session)
 
-    def links(self, *, broken: bool = False, session: Connection | None = None) -> pd.DataFrame:
-        """Return every link of the pages, or the broken ones, one row each; see `links_df`."""
-        return links_df(self._df, broken=broken, session=session)
+    def links(
+        self,
+        *,
+        broken: bool = False,
+        timeout: float | None = None,
+        session: Connection | None = None,
+    ) -> pd.DataFrame:
+        """Return every link of the pages, or the broken ones, one row each; this is `links_df`."""
+        return links_df(self._df, broken=broken, timeout=timeout, session=session)
 
     def audit(self) -> pd.DataFrame:
         """Return what is wrong with the site, one row for each finding; see `audit_df`."""
