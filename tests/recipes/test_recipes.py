@@ -567,3 +567,25 @@ def test_team(world: World, tmp_path: Path) -> None:
         finally:
             process.terminate()
             process.communicate(timeout=60)
+
+
+@pytest.mark.slow
+def test_code_for_people_who_come_from_other_tools(world: World) -> None:
+    page = "../guide/coming-from"
+    in_docs = {world.site.at(path) for path in web.PAGES if path.startswith("/docs/")}
+    products = world.run(page, 0)["products"]
+    expected = {name: web.PRICES[name] for name in ("kettle", "mug")}
+    assert dict(zip(products["name"], products["price"], strict=True)) == expected
+    docs = world.run(page, 1)["docs"]
+    assert set(docs["url"]) == {*in_docs, world.site.at(web.BROKEN)}
+    written = [json.loads(line) for line in (world.folder / "docs.jsonl").read_text().splitlines()]
+    assert [row["url"] for row in written] == docs["url"].tolist()
+    audited = world.run(page, 2)
+    assert set(audited["inlinks"]["link"]) == {world.site.at(web.BROKEN)}
+    assert "broken_page" in set(audited["findings"]["issue"])
+    assert len(audited["pages"]) == len(web.PAGES) + len(web.PRICES) + 1
+    assert len(world.run(page, 3)["texts"]) == len(in_docs)
+    h1 = world.run(page, 4)["h1"]
+    texts = dict(zip(h1["url"], h1["text"], strict=True))
+    assert {texts[world.site.at(f"/shop/{name}.html")] for name in web.PRICES} == set(web.PRICES)
+    assert (world.folder / "site.jsonl").is_file()
