@@ -13,16 +13,16 @@ from typing import Final
 from webdata_nb.toolkit.sites.audit import issue_kinds
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "guide" / "audit.md"
-_START: Final = "| issue | severity | meaning | source |\n"
+_START: Final = "| issue | severity | meaning | of | source |\n"
 
 
 def table() -> str:
     """Return the table of all kinds."""
     rows = (
-        f"| `{kind.name}` | {kind.severity} | {kind.meaning} | {kind.source} |\n"
+        f"| `{kind.name}` | {kind.severity} | {kind.meaning} | {kind.subject} | {kind.source} |\n"
         for kind in issue_kinds().values()
     )
-    return f"{_START}|---|---|---|---|\n{''.join(rows)}"
+    return f"{_START}|---|---|---|---|---|\n{''.join(rows)}"
 
 
 def with_table(page: str) -> str:

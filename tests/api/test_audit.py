@@ -119,12 +119,18 @@ def test_findings_name_the_pages_that_contain_a_link(
     assert findings.dtypes.astype("str").to_dict() == {
         "issue": "str",
         "severity": "str",
+        "priority": "Int16",
+        "scope": "str",
         "url": "str",
         "evidence": "str",
         "found_on": "object",
         "count": "Int32",
+        "reach": "Int32",
     }
-    assert findings["severity"].drop_duplicates().tolist() == ["error", "warning", "notice"]
+    assert findings["priority"].is_monotonic_decreasing
+    by_severity = findings[findings["reach"] == 1].groupby("severity", sort=False)["priority"]
+    assert by_severity.max().tolist() == by_severity.min().tolist()
+    assert list(by_severity.groups) == ["error", "warning", "notice"]
     by_place: dict[Any, dict[Any, Any]] = findings.set_index(["issue", "url"]).to_dict("index")
     chain = by_place[("redirect_chain", faulty.url + "f0/two-hops")]
     assert chain["found_on"] == [faulty.url + "hub-0"]

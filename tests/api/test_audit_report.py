@@ -22,10 +22,13 @@ def findings(*rows: tuple[str, str, str, list[str], int]) -> pd.DataFrame:
         {
             "issue": [row[0] for row in rows],
             "severity": [severities.get(row[0], HOSTILE) for row in rows],
+            "priority": pd.array([64 if row[0] == "broken_page" else 14 for row in rows], "Int16"),
+            "scope": ["page" for row in rows],
             "url": [row[1] for row in rows],
             "evidence": [row[2] for row in rows],
             "found_on": pd.Series([row[3] for row in rows], dtype=object),
             "count": [row[4] for row in rows],
+            "reach": [1 for row in rows],
         }
     )
     frame.attrs["webdata"] = {"kind": "audit", "subject": f"http://a.test/{HOSTILE}", "pages": 3}
@@ -62,7 +65,7 @@ def test_a_report_runs_and_loads_nothing(tmp_path: Path) -> None:
     ]
     path = audit_report(findings(*rows), tmp_path / "audit.html")
     page = Markup(path.read_text("utf-8"))
-    layout = {"table", "thead", "tbody", "tr", "th", "td", "br", "p", "h1", "b", "span", "a"}
+    layout = {"table", "thead", "tbody", "tr", "th", "td", "br", "p", "h1", "h2", "b", "span", "a"}
     parts = {"html", "head", "meta", "title", "style", "body", "details", "summary"}
     assert page.tags <= layout | parts
     names = {name for name, _ in page.attributes}
@@ -83,7 +86,7 @@ def test_a_report_lists_the_kinds_and_some_findings(tmp_path: Path) -> None:
     path = audit_report(findings(BROKEN, *many), str(tmp_path / "audit.html"))
     text = Markup(path.read_text("utf-8")).text
     assert "1 error, 600 notices about 3 pages" in text
-    assert "and 100 more" in text
+    assert 'and 500 more: findings[findings["issue"] == "noindex"]' in text
     assert "and 15 more" in text
     meaning = issue_kinds()["noindex"].meaning
     assert text.count(meaning) == 2
@@ -95,8 +98,9 @@ def test_missing_values_and_json_text(tmp_path: Path) -> None:
     given["found_on"] = ['["http://a.test/1"]', None]
     given["evidence"] = [None, float("nan")]
     given["count"] = pd.array([1, None], dtype="Int32")
-    text = Markup(audit_report(given, tmp_path / "audit.html").read_text("utf-8")).text
-    assert "http://a.test/1" in text
+    page = Markup(audit_report(given, tmp_path / "audit.html").read_text("utf-8"))
+    text = page.text
+    assert ("href", "http://a.test/1") in page.attributes
     assert "nan" not in text
     assert "None" not in text
     given["found_on"] = ["['http://a.test/1']", None]

@@ -66,6 +66,124 @@ def _row(number: int, /, *, facts: dict[str, Any] | None = None, **values: Any) 
     }
 
 
+def without(name: str, *, url: str) -> dict[str, Any]:
+    """Return a healthy page, but for a declaration."""
+    row = _row(0, url=url)
+    row["page_facts"]["audit"] = {**row["page_facts"]["audit"], name: []}
+    return {"url": url, "page_facts": row["page_facts"]}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "pages", "folded"),
+    [(9, 9, False), (10, 10, True), (10, 11, True), (90, 100, False), (91, 100, True)],
+)
+def test_what_nine_pages_of_ten_have_is_one_finding_of_the_site(
+    wrong: int, pages: int, *, folded: bool
+) -> None:
+    urls = [f"https://a.test/{number}" for number in range(pages)]
+    rows = [without("h1s", url=url) for url in urls[:wrong]] + [{"url": u} for u in urls[wrong:]]
+    df = pages_frame(*rows)
+    each = audit_df(df, fold=False)
+    assert each["url"].tolist() == urls[:wrong]
+    assert set(each["scope"]) == {"page"}
+    found = audit_df(df)
+    if not folded:
+        assert found.equals(each)
+        return
+    [site] = found.to_dict("records")
+    assert (site["issue"], site["scope"], site["url"]) == ("missing_h1", "site", urls[0])
+    assert (site["count"], site["reach"], site["found_on"]) == (wrong, wrong, urls[:wrong][:20])
+    others = {0: "", 1: f" (not {urls[-1]})"}.get(pages - wrong, "")
+    assert site["evidence"] == f"{wrong} of {pages} pages{others}"
+
+
+def test_each_of_several_sites_is_judged_by_itself() -> None:
+    rows = [without("h1s", url=f"https://a.test/{number}") for number in range(10)]
+    found = audit_df(pages_frame(*rows, *({"url": f"https://b.test/{n}"} for n in range(90))))
+    assert found[["scope", "count"]].to_numpy().tolist() == [["site", 10]]
+
+
+def test_ten_findings_with_one_cause_are_one_of_their_group() -> None:
+    logo = {"url": "https://a.test/", "text": "", "rel": None, "internal": True}
+    other = {**logo, "url": "https://a.test/other"}
+    template = [{"facts": {"links": [logo]}} for _ in range(10)]
+    own = [{"facts": {"links": [other]}} for _ in range(3)]
+    found = audit_df(pages_frame(*template, *own, *({} for _ in range(20))))
+    assert found[["scope", "count", "evidence"]].to_numpy().tolist() == [
+        ["group", 10, "10 pages: https://a.test/"],
+        *([["page", 1, "https://a.test/other"]] * 3),
+    ]
+
+
+def test_a_folder_that_is_missing_is_one_finding() -> None:
+    gone = {"success": False, "status_code": 404, "error": "HTTP 404 Not Found"}
+    lost = [{"url": f"https://a.test/old/v1/{n}", "inlinks": 1 + n, **gone} for n in range(12)]
+    kept = [
+        {"url": f"https://a.test/new/{n}", "status_code": 200, "error": None} for n in range(30)
+    ]
+    alone = {"url": "https://a.test/new/x", "inlinks": 4, **gone}
+    found = audit_df(pages_frame(*lost, *kept, alone))
+    of = "12 of 12 URLs of the site below https://a.test/old/v1/: HTTP 404 Not Found"
+    assert found[["scope", "count", "reach", "evidence"]].to_numpy().tolist() == [
+        ["group", 12, 43, of],
+        ["page", 4, 4, "HTTP 404 Not Found"],
+    ]
+
+
+def test_a_host_that_has_moved_is_one_finding() -> None:
+    moved = [
+        {"url": f"http://a.test/{n}", "facts": _moved(f"http://a.test/{n}", f"https://a.test/{n}")}
+        for n in range(15)
+    ]
+    login = [
+        {"url": f"https://a.test/m{n}", "facts": _moved(f"https://a.test/m{n}", LINK["url"])}
+        for n in range(2)
+    ]
+    found = audit_df(pages_frame(*moved, *login, *({"url": f"https://a.test/x{n}"} for n in "abc")))
+    assert found[["issue", "scope", "count", "evidence"]].to_numpy().tolist() == [
+        ["redirected_link", "group", 15, "15 URLs of the site: http://a.test/ → https://a.test/"],
+        *(
+            ["redirected_link", "page", 1, f"https://a.test/m{n} (301) → https://b.test/"]
+            for n in range(2)
+        ),
+    ]
+
+
+def _moved(url: str, to: Any) -> dict[str, Any]:
+    audit = {**HEALTHY, "canonicals": [url], "titles": [f"A title of a usual length: {url}"]}
+    audit |= {"descriptions": [url * 5], "h1s": [f"Heading of {url}"]}
+    hop = {"url": url, "status_code": 301}
+    return {"final_url": to, "redirects": [hop], "audit": audit}
+
+
+def test_a_missing_sitemap_is_one_finding() -> None:
+    found = audit_df(pages_frame(*({"facts": {"in_sitemap": False}} for _ in range(12))))
+    assert found["evidence"].tolist() == ["12 of 12 indexable pages: no sitemap lists any page"]
+
+
+def test_findings_are_in_the_order_of_harm_and_reach() -> None:
+    gone = {"success": False, "status_code": 404}
+    df = pages_frame(
+        *({"facts": {"in_sitemap": False}} for _ in range(47)),
+        {"url": "https://a.test/gone", "inlinks": 1, **gone},
+        {"url": "https://a.test/footer", "inlinks": 50, **gone},
+        {"url": "https://a.test/slow", "facts": {"fetch_seconds": 3, "in_sitemap": False}},
+    )
+    found = audit_df(df)
+    assert found[["issue", "priority", "reach"]].to_numpy().tolist() == [
+        ["broken_page", 100, 50],
+        ["broken_page", 67, 1],
+        ["missing_from_sitemap", 50, 48],
+        ["slow_page", 37, 1],
+    ]
+    assert audit_df(df.sample(frac=1, random_state=3))["priority"].tolist() == [100, 67, 50, 37]
+
+
+def test_fold_is_a_flag() -> None:
+    with pytest.raises(InvalidArgument, match="fold must be True or False; it is 'no'"):
+        audit_df(pages_frame({}), fold="no")  # type: ignore[arg-type]
+
+
 def test_rows_of_one_page_are_one_page() -> None:
     pages = pages_frame({}, {})
     assert audit_df(pd.concat([pages, pages])).empty

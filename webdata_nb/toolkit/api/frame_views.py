@@ -9,10 +9,8 @@ import re
 import shutil
 import sys
 import textwrap
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -27,7 +25,7 @@ from webdata_nb.toolkit.display.tables import PictureBudget, table_markup
 from webdata_nb.toolkit.frames import derive, exports, frame, schemas, storage
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.sites import changes_file, ranks
-from webdata_nb.toolkit.sites.audit import FINDING_COLUMNS, issue_kinds
+from webdata_nb.toolkit.sites.audit import FINDING_COLUMNS, SEVERITIES, issue_kinds
 from webdata_nb.toolkit.sites.pages import listed_urls
 from webdata_nb.toolkit.terminal_text import display_width, encodable, isolated, printable_line
 
@@ -632,8 +630,8 @@ def _text_cell(column: str, value: Any, host: str) -> str:
 def audit_report(findings: pd.DataFrame, path: str | Path) -> Path:
     """Write the findings of an audit as one HTML page, for people without Python.
 
-    The page has no scripts and loads nothing: it can be sent and kept. It lists the kinds with
-    their counts, and up to 500 findings of each.
+    The page has no scripts and loads nothing: it can be sent and kept. It begins with the ten kinds
+    that matter most, and has up to 100 findings of each; the frame has all.
 
     Parameters
     ----------
@@ -663,21 +661,22 @@ def audit_report(findings: pd.DataFrame, path: str | Path) -> Path:
     exports.require_suffix("path", path, (".html", ".htm"))
     meanings = {kind.name: kind.meaning for kind in issue_kinds().values()}
     text = report_html(
-        _report_rows(findings), meanings, subject=derive.subject(findings), pages=_pages(findings)
+        _report_kinds(findings), meanings, subject=derive.subject(findings), pages=_pages(findings)
     )
     storage.write_atomically(target, text.encode())
     return target
 
 
 def plot_audit(findings: pd.DataFrame) -> Figure:
-    """Draw how many findings of each kind an audit has, coloured by severity.
+    """Draw how many findings of each kind an audit has, coloured by severity, by priority.
 
     Needs the extra `plot`.
 
     Parameters
     ----------
     findings
-        What `audit_df` returned, also a part of it.
+        What `audit_df` returned, also a part of it. A finding of a site or a group counts as those
+        that it stands for.
 
     Returns
     -------
@@ -699,14 +698,22 @@ def plot_audit(findings: pd.DataFrame) -> Figure:
     'findings'
     """
     _require_findings(findings)
-    rows = _report_rows(findings)
-    counts = Counter((row.issue, row.severity) for row in rows)
-    order = [(issue, severity, count) for (issue, severity), count in counts.items()]
+    kinds = _report_kinds(findings)
+    counts = [
+        plots.KindCount(
+            rows[0].issue,
+            rows[0].severity,
+            sum(row.stands_for for row in rows),
+            is_sitewide=any(row.scope == "site" for row in rows),
+        )
+        for rows in kinds
+    ]
     subject = derive.subject(findings)
     title = f"Audit of {subject}" if subject else "Site audit"
     pages = _pages(findings)
     of_pages = "" if pages is None else f", {pages:,} pages"
-    return plots.audit_figure(order, f"{title}: {len(rows):,} findings{of_pages}")
+    total = sum(each.findings for each in counts)
+    return plots.audit_figure(counts, f"{title}: {total:,} findings{of_pages}")
 
 
 def _require_findings(findings: object) -> None:
@@ -719,18 +726,34 @@ def _require_findings(findings: object) -> None:
         )
 
 
-def _report_rows(findings: pd.DataFrame) -> list[ReportRow]:
-    columns = [frame.column_values(findings[name]) for name in FINDING_COLUMNS]
-    rows = (_report_row(*values) for values in zip(*columns, strict=True))
+def _report_kinds(findings: pd.DataFrame) -> list[list[ReportRow]]:
+    """Return the findings of each kind, those kinds first of which a finding matters most."""
     order = {name: place for place, name in enumerate(issue_kinds())}
-    return sorted(rows, key=lambda row: order.get(row.issue, len(order)))
-
-
-def _report_row(*values: Any) -> ReportRow:
-    *texts, found_on, count = values
-    issue, severity, url, evidence = ("" if text is None else str(text) for text in texts)
-    number = count if isinstance(count, int) else 0
-    return ReportRow(issue, severity, url, evidence, listed_urls(found_on), number)
+    kinds: dict[str, list[ReportRow]] = {}
+    columns = [frame.column_values(findings[name]) for name in FINDING_COLUMNS]
+    for values in zip(*columns, strict=True):
+        cells = dict(zip(FINDING_COLUMNS, values, strict=True))
+        texts = {name: "" if cells[name] is None else str(cells[name]) for name in _TEXT_CELLS}
+        numbers = {
+            name: cells[name] if isinstance(cells[name], int) else 0 for name in _NUMBER_CELLS
+        }
+        row_values: dict[str, Any] = {
+            **texts,
+            **numbers,
+            "found_on": listed_urls(cells["found_on"]),
+        }
+        row = ReportRow(**row_values)
+        kinds.setdefault(row.issue, []).append(row)
+    for rows in kinds.values():
+        rows.sort(key=lambda row: (-row.priority, -row.reach))
+    return sorted(
+        kinds.values(),
+        key=lambda rows: (
+            -rows[0].priority,
+            -sum(row.reach for row in rows),
+            order.get(rows[0].issue, len(order)),
+        ),
+    )
 
 
 def _pages(findings: pd.DataFrame) -> int | None:
@@ -744,8 +767,12 @@ def _pages(findings: pd.DataFrame) -> int | None:
 
 
 # Findings of one kind that are listed one by one.
-MAX_LISTED: Final = 500
+MAX_LISTED: Final = 100
+# Kinds at the beginning of the page.
+TOP_KINDS: Final = 10
 _MAX_SOURCES: Final = 5
+# Findings of a kind that are shown without a click.
+_MAX_OPEN: Final = 10
 _MAX_EVIDENCE: Final = 300
 _SCHEMES: Final = ("http://", "https://")
 _STYLE: Final = """
@@ -763,9 +790,11 @@ table { border-collapse: collapse; width: 100%; table-layout: fixed; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; overflow-wrap: anywhere;
   border-bottom: 1px solid var(--line); }
 th { background: var(--head); font-weight: 600; }
-.n { width: 5rem; text-align: right; }
-.kind { width: 15rem; }
-.severity { width: 6rem; }
+.n { width: 5rem; text-align: right; font-variant-numeric: tabular-nums; }
+.kind { width: 13.5rem; }
+.severity { width: 5rem; }
+h2 { font-size: 1.15rem; margin: 1.6rem 0 .5rem; }
+.soft { color: var(--soft); }
 .error { color: var(--error); }
 .warning { color: var(--warning); }
 .notice { color: var(--notice); }
@@ -776,38 +805,63 @@ details p { margin: 0; padding: 0 .7rem .6rem; }
 """
 
 
+_TEXT_CELLS: Final = ("issue", "severity", "scope", "url", "evidence")
+_NUMBER_CELLS: Final = ("priority", "count", "reach")
+
+
 @dataclass(frozen=True, slots=True)
 class ReportRow:
     """A finding, as the report shows it."""
 
     issue: str
     severity: str
+    scope: str
     url: str
     evidence: str
     found_on: Sequence[str]
+    priority: int
     count: int
+    reach: int
+
+    @property
+    def stands_for(self) -> int:
+        """The findings of single pages that it stands for."""
+        return 1 if self.scope == "page" else self.count
 
 
 def report_html(
-    rows: Sequence[ReportRow], meanings: Mapping[str, str], *, subject: str, pages: int | None
+    kinds: Sequence[Sequence[ReportRow]],
+    meanings: Mapping[str, str],
+    *,
+    subject: str,
+    pages: int | None,
 ) -> str:
     """Return the page.
 
     Parameters
     ----------
-    rows
-        The findings; those of a kind follow each other.
+    kinds
+        The findings of each kind.
     meanings
         What is wrong, for each kind.
     subject
-        The audited site.
+        The audited site, whose address links do not repeat.
     pages
         The number of its pages, if it is known.
     """
-    groups = [(issue, list(group)) for issue, group in groupby(rows, lambda row: row.issue)]
     title = f"Audit of {subject}" if subject else "Site audit"
     of_pages = "" if pages is None else f" about {pages:,} page{'s' * (pages != 1)}"
-    body = "".join(_group(issue, group, meanings.get(issue, "")) for issue, group in groups)
+    sitewide = sum(any(row.scope == "site" for row in rows) for rows in kinds)
+    folded = f", {sitewide:,} kinds of which hold for the whole site" if sitewide else ""
+    origin = "/".join(subject.split("/")[:3])
+    first, others = kinds[:TOP_KINDS], kinds[TOP_KINDS:]
+    body = [
+        f"<h1>{_escaped(title)}</h1><p>{_counts(kinds)}{of_pages}{folded}</p>",
+        _summary(first, meanings, origin, "What matters most"),
+        _summary(others, meanings, origin, "Other findings"),
+        "<h2>All findings</h2>" if kinds else "",
+        *(_details(rows, meanings.get(rows[0].issue, ""), origin) for rows in kinds),
+    ]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
@@ -815,68 +869,84 @@ def report_html(
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f"<title>{_escaped(title)}</title><style>{_STYLE}</style></head>\n<body>"
-        f"<h1>{_escaped(title)}</h1><p>{_counts(rows)}{of_pages}</p>"
-        f"{_summary(groups, meanings)}{body}</body></html>\n"
+        f"{''.join(body)}</body></html>\n"
     )
 
 
-def _counts(rows: Sequence[ReportRow]) -> str:
-    if not rows:
+def _counts(kinds: Sequence[Sequence[ReportRow]]) -> str:
+    if not kinds:
         return "No findings"
     counts = []
-    for severity in ("error", "warning", "notice"):
-        count = sum(row.severity == severity for row in rows)
-        if count:
-            counts.append(
-                f'<span class="{severity}">{count:,} {severity}{"s" * (count != 1)}</span>'
-            )
+    for severity in SEVERITIES:
+        number = sum(row.stands_for for rows in kinds for row in rows if row.severity == severity)
+        if number:
+            plural = "s" * (number != 1)
+            counts.append(f'<span class="{severity}">{number:,} {severity}{plural}</span>')
     return ", ".join(counts)
 
 
-def _summary(groups: Sequence[tuple[str, Sequence[ReportRow]]], meanings: Mapping[str, str]) -> str:
-    if not groups:
+def _summary(
+    kinds: Sequence[Sequence[ReportRow]], meanings: Mapping[str, str], origin: str, title: str
+) -> str:
+    """Return a line for each kind: what is wrong, where most of all, and how often."""
+    if not kinds:
         return ""
-    lines = "".join(
-        f'<tr><td class="kind"><a href="#{_escaped(issue)}">{_escaped(issue)}</a></td>'
-        f'<td class="severity {_escaped(group[0].severity)}">{_escaped(group[0].severity)}</td>'
-        f'<td>{_escaped(meanings.get(issue, ""))}</td><td class="n">{len(group):,}</td></tr>'
-        for issue, group in groups
-    )
+    lines = []
+    for rows in kinds:
+        worst, total = rows[0], sum(row.stands_for for row in rows)
+        where = _escaped(_shortened(worst.evidence.replace(f"{origin}/", "/")))
+        if worst.scope == "page":
+            linked = f", linked from {worst.count:,} pages" if worst.reach > 1 else ""
+            where = f"{_link(worst.url, origin)}{linked}"
+        issue = _escaped(worst.issue)
+        lines.append(
+            f'<tr><td class="n">{worst.priority}</td><td class="kind"><a href="#{issue}">{issue}'
+            f'</a><br><span class="{_escaped(worst.severity)}">{_escaped(worst.severity)}</span>'
+            f"</td><td>{_escaped(meanings.get(worst.issue, ''))}<br>"
+            f'<span class="soft">{where}</span></td><td class="n">{total:,}</td></tr>'
+        )
     head = (
-        '<th class="kind">issue</th><th class="severity">severity</th><th>meaning</th>'
+        '<th class="n">priority</th><th class="kind">issue</th><th>meaning, and where</th>'
         '<th class="n">findings</th>'
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>\n"
+    return (
+        f"<h2>{title}</h2><table><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table>\n"
+    )
 
 
-def _group(issue: str, rows: Sequence[ReportRow], meaning: str) -> str:
-    lines = "".join(map(_line, rows[:MAX_LISTED]))
+def _details(rows: Sequence[ReportRow], meaning: str, origin: str) -> str:
+    """Return the findings of a kind."""
+    lines = []
+    for row in rows[:MAX_LISTED]:
+        sources = "<br>".join(_link(each, origin) for each in row.found_on[:_MAX_SOURCES])
+        hidden = (row.count if row.scope != "page" else len(row.found_on)) - _MAX_SOURCES
+        more = f"<br>and {hidden:,} more" if hidden > 0 else ""
+        where = {"site": "the whole site", "group": "one cause"}.get(row.scope)
+        lines.append(
+            f"<tr><td>{where or _link(row.url, origin)}</td>"
+            f"<td>{_escaped(_shortened(row.evidence.replace(f'{origin}/', '/')))}</td>"
+            f'<td>{sources}{more}</td><td class="n">{row.count:,}</td></tr>'
+        )
+    issue, severity = _escaped(rows[0].issue), _escaped(rows[0].severity)
     hidden = len(rows) - MAX_LISTED
-    more = f"<p>and {hidden:,} more</p>" if hidden > 0 else ""
+    rest = f'<p>and {hidden:,} more: <code>findings[findings["issue"] == "{issue}"]</code></p>'
     head = '<th>page</th><th>evidence</th><th>found on</th><th class="n">count</th>'
-    severity = _escaped(rows[0].severity)
+    total = sum(row.stands_for for row in rows)
     return (
-        f'<details id="{_escaped(issue)}"{" open" if severity == "error" else ""}><summary>'
-        f'<b class="{severity}">{_escaped(issue)}</b> {_escaped(meaning)} ({len(rows):,})</summary>'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>{more}</details>\n"
+        f'<details id="{issue}"{" open" if len(rows) <= _MAX_OPEN else ""}><summary>'
+        f'<b class="{severity}">{issue}</b> {_escaped(meaning)} ({total:,})</summary>'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+        f"{rest if hidden > 0 else ''}</details>\n"
     )
 
 
-def _line(row: ReportRow) -> str:
-    sources = "<br>".join(map(_link, row.found_on[:_MAX_SOURCES]))
-    hidden = len(row.found_on) - _MAX_SOURCES
-    more = f"<br>and {hidden} more" if hidden > 0 else ""
-    return (
-        f"<tr><td>{_link(row.url)}</td><td>{_escaped(_shortened(row.evidence))}</td>"
-        f'<td>{sources}{more}</td><td class="n">{row.count:,}</td></tr>'
-    )
-
-
-def _link(url: str) -> str:
-    """Return a link to a web address; anything else is text."""
+def _link(url: str, origin: str) -> str:
+    """Return a link to a web address, named by its path on the same site; else text."""
     if not url.startswith(_SCHEMES):
         return _escaped(url)
-    return f'<a href="{_escaped(url)}" rel="noreferrer nofollow">{_escaped(url)}</a>'
+    name = url.removeprefix(origin) if origin and url.startswith(f"{origin}/") else url
+    return f'<a href="{_escaped(url)}" rel="noreferrer nofollow">{_escaped(name)}</a>'
 
 
 def _shortened(text: str) -> str:

@@ -267,7 +267,7 @@ class FrameAccessor:
         return links_df(self._df, broken=broken, timeout=timeout, session=session)
 
     def audit(self) -> pd.DataFrame:
-        """Return what is wrong with the site, one row for each finding; see `audit_df`."""
+        """Return what is wrong with the site, what matters most first; see `audit_df`."""
         return audit_df(self._df)
 
     def images(self) -> pd.DataFrame:

@@ -499,37 +499,41 @@ _WIDTH: Final = 8.0
 _BAR_HEIGHT: Final = 0.26
 _MAX_TITLE: Final = 80
 
-KindCount = tuple[str, str, int]
+
+@dataclass(frozen=True, slots=True)
+class KindCount:
+    """How many findings an audit has of a kind, and whether one is of the whole site."""
+
+    name: str
+    severity: str
+    findings: int
+    is_sitewide: bool = False
+
+    @property
+    def label(self) -> str:
+        """The number, and that it is no page's own fault."""
+        return f"{self.findings:,}{'  whole site' if self.is_sitewide else ''}"
 
 
 def audit_figure(counts: Sequence[KindCount], title: str) -> Figure:
-    """Return a bar for each kind of finding, the first at the top.
-
-    Parameters
-    ----------
-    counts
-        Kind, severity and number of findings.
-    title
-        What was audited.
-    """
+    """Return a bar for each kind of finding, the first at the top; `title` is what was audited."""
     top_kinds = list(counts[:MAX_KINDS])
     figure = new_figure(_WIDTH, 1.1 + _BAR_HEIGHT * max(1, len(top_kinds)))
     axes = figure.subplots()
     places = range(len(top_kinds))
-    colors = [SEVERITY_COLORS.get(severity, INK) for _, severity, _ in top_kinds]
-    bars = axes.barh(places, [count for _, _, count in top_kinds], color=colors, height=0.7)
-    axes.bar_label(
-        bars, [f"{count:,}" for _, _, count in top_kinds], padding=3, color=INK, fontsize=8
-    )
-    axes.set_yticks(places, [literal(name) for name, _, _ in top_kinds], fontsize=8)
+    colors = [SEVERITY_COLORS.get(each.severity, INK) for each in top_kinds]
+    bars = axes.barh(places, [each.findings for each in top_kinds], color=colors, height=0.7)
+    axes.bar_label(bars, [each.label for each in top_kinds], padding=3, color=INK, fontsize=8)
+    axes.set_yticks(places, [literal(each.name) for each in top_kinds], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(f"findings{_others(counts)}")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.margins(x=0.08)
+    axes.margins(x=0.16 if any(each.is_sitewide for each in top_kinds) else 0.08)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(shorten(title, _MAX_TITLE), loc="left", fontsize=10)
-    _add_legend(figure, {severity for _, severity, _ in top_kinds})
-    figure.alt_text = _alt_text(counts, title)
+    _add_legend(figure, {each.severity for each in top_kinds})
+    listed = ", ".join(f"{each.findings} {each.name}" for each in top_kinds)
+    figure.alt_text = f"{title}: {listed}{_others(counts)}" if counts else f"{title}: no findings"
     return figure  # type: ignore[no-any-return]
 
 
@@ -552,15 +556,8 @@ def _others(counts: Sequence[KindCount]) -> str:
     others = counts[MAX_KINDS:]
     if not others:
         return ""
-    total = sum(count for _, _, count in others)
+    total = sum(each.findings for each in others)
     return f" (not shown: {total:,} of {len(others)} other kinds)"
-
-
-def _alt_text(counts: Sequence[KindCount], title: str) -> str:
-    if not counts:
-        return f"{title}: no findings"
-    listed = ", ".join(f"{count} {name}" for name, _, count in counts[:MAX_KINDS])
-    return f"{title}: {listed}{_others(counts)}"
 
 
 # Draws a crawled site: its folders as an icicle plot, and its pages by clicks from the start.

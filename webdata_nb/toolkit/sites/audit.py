@@ -7,19 +7,22 @@ import tomllib
 from base64 import b64decode
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from http import HTTPStatus
 from itertools import chain
+from math import log1p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 
 from webdata_nb.contract.fields import CODES
 from webdata_nb.contract.outcomes import LINK_OUTCOMES
 from webdata_nb.contract.url_keys import canonical_key, site_of
-from webdata_nb.errors import IncompleteResult
+from webdata_nb.errors import IncompleteResult, InvalidArgument
+from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.frames import derive, frame, schemas
 from webdata_nb.toolkit.frames.rows import dumps
 from webdata_nb.toolkit.sites.pages import (
@@ -87,12 +90,15 @@ class IssueKind:
         What is wrong, as a clause.
     source
         Where the rule or its threshold comes from.
+    subject
+        What it could hold for, such as `indexable pages`: a key of `subjects_of`.
     """
 
     name: str
     severity: Severity
     meaning: str
     source: str
+    subject: str
 
 
 @cache
@@ -100,8 +106,9 @@ def issue_kinds() -> Mapping[str, IssueKind]:
     """Return every kind of finding by its name, in the order of findings."""
     kinds: dict[str, IssueKind] = {}
     for severity in SEVERITIES:
-        for name, (meaning, source) in _data()[severity].items():
-            kinds[name] = IssueKind(name, severity, meaning.format(**_THRESHOLDS), source)
+        for name, (meaning, source, subject) in _data()[severity].items():
+            meaning = meaning.format(**_THRESHOLDS)  # noqa: PLW2901 - the same text, completed
+            kinds[name] = IssueKind(name, severity, meaning, source, subject)
     return kinds
 
 
@@ -427,18 +434,24 @@ def _redirects(
     """Yield the findings about a URL that redirects, and that pages link to."""
     path = _path(hops, final_url)
     issue = "redirected_link" if len(hops) == 1 else "redirect_chain"
-    yield AuditFinding(issue, url, path, page.found_on, page.inlinks)
+    old, new = urlsplit(url), urlsplit(final_url)
+    # A host that has moved, or pages that redirect to one, such as that for a login.
+    is_move = old[:2] != new[:2] and old[2:4] == new[2:4]
+    cause = f"{_origin(url)} → {_origin(final_url)}" if is_move else f"→ {final_url}"
+    yield AuditFinding(issue, url, path, page.found_on, page.inlinks, cause)
     if any(status in _TEMPORARY for _, status in hops):
-        yield AuditFinding("temporary_redirect", url, path, page.found_on, page.inlinks)
+        yield AuditFinding("temporary_redirect", url, path, page.found_on, page.inlinks, cause)
 
 
 def _check_links_of(page: AuditPage) -> Iterator[AuditFinding]:
     nofollow = [link for link in page.links if link.internal and link.is_nofollow]
     if nofollow:
-        yield finding_of_page("nofollow_internal_link", page, nofollow[0].url, count=len(nofollow))
+        url = nofollow[0].url
+        yield finding_of_page("nofollow_internal_link", page, url, count=len(nofollow), cause=url)
     empty = [link for link in page.links if link.text == ""]
     if empty:
-        yield finding_of_page("empty_link_text", page, empty[0].url, count=len(empty))
+        url = empty[0].url
+        yield finding_of_page("empty_link_text", page, url, count=len(empty), cause=url)
     if len(page.links) > MAX_LINKS:
         yield finding_of_page(
             "many_links", page, f"{len(page.links):,} links", count=len(page.links)
@@ -540,7 +553,13 @@ def _check_external(url: str, target: LinkTarget, linked: _Linked) -> Iterator[A
             yield AuditFinding("moved_external_link", url, path, linked.found_on, linked.inlinks)
     elif (issue := _EXTERNAL_ISSUES.get(target.result)) is not None:
         evidence = ": ".join(filter(None, [path, target.error]))
-        yield AuditFinding(issue, url, evidence, linked.found_on, linked.inlinks)
+        # A host that is down or refuses programs does so for all links to it.
+        cause = "" if issue == "broken_external_link" else _origin(url)
+        yield AuditFinding(issue, url, evidence, linked.found_on, linked.inlinks, cause)
+
+
+def _origin(url: str) -> str:
+    return url[: -len(url.partition("://")[2].partition("/")[2]) or None]
 
 
 def _path(hops: Hops, final_url: str) -> str:
@@ -597,11 +616,12 @@ def _duplicates(site: AuditSite, text: _Text) -> Iterator[AuditFinding]:
         first = next(iter(page.texts(text.fact)), "")
         if first and page.indexable:
             pages_by_text[first.casefold()].append(page)
+    issue = f"duplicate_{text.name}"
     for pages in pages_by_text.values():
-        if len(pages) > 1:
-            for page in pages:
-                evidence = page.texts(text.fact)[0]
-                yield finding_of_page(f"duplicate_{text.name}", page, evidence, count=len(pages))
+        cause = pages[0].texts(text.fact)[0]
+        for page in pages if len(pages) > 1 else ():
+            evidence = page.texts(text.fact)[0]
+            yield finding_of_page(issue, page, evidence, count=len(pages), cause=cause)
 
 
 def check_contents(site: AuditSite) -> Findings:
@@ -624,12 +644,16 @@ def _check_content(page: AuditPage) -> Iterator[AuditFinding]:
 
 def _check_elements(page: AuditPage) -> Iterator[AuditFinding]:
     if bare := page.declared.get("images_without_alt", 0):
-        examples = page.texts("examples_without_alt")
-        yield finding_of_page("image_without_alt", page, next(iter(examples), ""), count=bare)
+        url = next(iter(page.texts("examples_without_alt")), "")
+        yield finding_of_page("image_without_alt", page, url, count=bare, cause=url)
     if insecure := page.texts("insecure"):
-        yield finding_of_page("mixed_content", page, insecure[0], count=len(insecure))
+        url = insecure[0]
+        yield finding_of_page("mixed_content", page, url, count=len(insecure), cause=url)
     if errors := page.texts("structured_data_errors"):
-        yield finding_of_page("invalid_structured_data", page, errors[0], count=len(errors))
+        error = errors[0]
+        yield finding_of_page(
+            "invalid_structured_data", page, error, count=len(errors), cause=error
+        )
     if not page.declared.get("language"):
         yield finding_of_page("missing_language", page)
     if page.declared.get("viewport") is None:
@@ -648,8 +672,11 @@ def _near_duplicates(site: AuditSite) -> Iterator[AuditFinding]:
         if len(pages) > 1:
             for page in pages:
                 other = pages[0] if page is not pages[0] else pages[1]
-                evidence = f"cluster {cluster}, with {other.url}"
-                yield finding_of_page("near_duplicate", page, evidence, count=len(pages))
+                cause = f"cluster {cluster}"
+                evidence = f"{cause}, with {other.url}"
+                yield finding_of_page(
+                    "near_duplicate", page, evidence, count=len(pages), cause=cause
+                )
 
 
 _OPPOSITES: Final = (("noindex", "index"), ("nofollow", "follow"))
@@ -664,8 +691,9 @@ def check_indexing(site: AuditSite) -> Findings:
         yield from _check_canonicals(page, site)
         yield from _check_robots(page)
         yield from _check_languages(page, site)
+    has_sitemap = any(page.in_sitemap for page in site.pages)
     for page in site.pages:
-        yield from _check_sitemap(page)
+        yield from _check_sitemap(page, "" if has_sitemap else "no sitemap lists any page")
     for url, target in site.targets.items():
         if target.in_sitemap:
             yield from _check_target_in_sitemap(url, target)
@@ -683,11 +711,11 @@ def _check_canonicals(page: AuditPage, site: AuditSite) -> Iterator[AuditFinding
             "invalid_canonical", page, ", ".join(page.texts("malformed_canonicals"))
         )
     elif not page.names_itself:
-        yield finding_of_page("canonicalized", page, page.canonical)
+        yield finding_of_page("canonicalized", page, page.canonical, cause=page.canonical)
         if NOINDEX in page.directives:
             yield finding_of_page("noindex_with_canonical", page, page.canonical)
         if (issue := _canonical_issue(page.canonical, page, site)) is not None:
-            yield finding_of_page(issue, page, page.canonical)
+            yield finding_of_page(issue, page, page.canonical, cause=page.canonical)
 
 
 def _canonical_issue(url: str, page: AuditPage, site: AuditSite) -> str | None:
@@ -726,11 +754,11 @@ def _check_robots(page: AuditPage) -> Iterator[AuditFinding]:
         yield finding_of_page("nofollow_page", page, evidence)
 
 
-def _check_sitemap(page: AuditPage) -> Iterator[AuditFinding]:
+def _check_sitemap(page: AuditPage, cause: str) -> Iterator[AuditFinding]:
     if page.in_sitemap and not page.indexable:
         yield finding_of_page(_sitemap_issue(page), page, page.error or page.indexable_reason)
     elif page.is_html and page.indexable and page.in_sitemap is False:
-        yield finding_of_page("missing_from_sitemap", page)
+        yield finding_of_page("missing_from_sitemap", page, cause=cause)
 
 
 def _check_target_in_sitemap(url: str, target: LinkTarget) -> Iterator[AuditFinding]:
@@ -764,7 +792,7 @@ def _check_languages(page: AuditPage, site: AuditSite) -> Iterator[AuditFinding]
         if canonical_key(url) in own_keys:
             continue
         if (issue := _language_issue(page, url, site)) is not None:
-            yield finding_of_page(issue, page, url)
+            yield finding_of_page(issue, page, url, cause=url)
 
 
 def _is_language(code: str) -> bool:
@@ -789,44 +817,186 @@ def _language_issue(page: AuditPage, url: str, site: AuditSite) -> str | None:
     return None if refers_back or not other.is_html else "hreflang_without_return"
 
 
+# Findings of a whole site, and priorities
+
+
+# A kind that holds for a larger share of what it could hold for is one finding of the site.
+SITE_SHARE: Final = 0.9
+# Fewer findings are listed one by one: on a small site, any fault is one of all its pages.
+MIN_FOLDED: Final = 10
+# Pages that do not have what all others have, and are named.
+_MAX_EXCEPTIONS: Final = 3
+HARM: Final[Mapping[str, int]] = {"error": 60, "warning": 30, "notice": 10}
+REACH_POINTS: Final = 40
+_SITE_URLS: Final = "URLs of the site"
+_EXTERNAL_URLS: Final = "links to other sites"
+
+
+def subjects_of(site: AuditSite) -> Iterator[tuple[str, str]]:
+    """Yield what findings could be about: the subject of kinds, such as `pages`, and a URL."""
+    own = {site_of(page.url) for page in site.pages}
+    for page in site.pages:
+        yield _SITE_URLS, page.url
+        if page.in_sitemap:
+            yield "URLs in sitemaps", page.url
+    for page in site.html_pages():
+        yield "pages", page.url
+        if page.indexable:
+            yield "indexable pages", page.url
+        if not page.names_itself:
+            yield "pages with another canonical URL", page.url
+        if page.alternates:
+            yield "pages with languages", page.url
+    for url, target in site.targets.items():
+        yield _SITE_URLS if site_of(url) in own else _EXTERNAL_URLS, url
+        if target.in_sitemap:
+            yield "URLs in sitemaps", url
+
+
+def folded(findings: Sequence[AuditFinding], site: AuditSite) -> Iterator[AuditFinding]:
+    """Yield the findings, those of a kind as one where they are of a whole site or have one cause.
+
+    Of several sites each is judged by itself; links to others belong to all.
+    """
+    kinds, most = issue_kinds(), len(site.pages)
+    own = {site_of(page.url) for page in site.pages}
+
+    def key(subject: str, url: str) -> tuple[str, str]:
+        return subject, "" if subject == _EXTERNAL_URLS else site_of(url)
+
+    urls: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for subject, url in subjects_of(site):
+        urls[key(subject, url)].append(url)
+    by_kind: defaultdict[tuple[str, tuple[str, str]], list[AuditFinding]] = defaultdict(list)
+    for finding in findings:
+        by_kind[finding.issue, key(kinds[finding.issue].subject, finding.url)].append(finding)
+
+    def folders(url: str) -> Iterator[str]:
+        """Yield the folders of a URL, the topmost first; of another site, the host is one."""
+        path = url.partition("?")[0]
+        ends = [match.end() for match in re.finditer("/", path)]
+        yield from (path[:end] for end in ends[3 if site_of(url) in own else 2 :])
+
+    def fold(members: Sequence[AuditFinding], scope: str, of: str, url: str) -> AuditFinding:
+        causes = {member.cause or member.evidence for member in members}
+        cause = next(iter(causes)) if len(causes) == 1 else ""
+        places = tuple(member.url for member in members[:MAX_FOUND_ON])
+        reach = min(most, sum(member.reach for member in members))
+        evidence = f"{of}: {cause}" if cause else of
+        return AuditFinding(
+            members[0].issue, url, evidence, places, len(members), cause, scope, reach
+        )
+
+    for (_, subject_key), members in by_kind.items():
+        possible, (name, part) = urls[subject_key], subject_key
+        if len(members) >= MIN_FOLDED and len(members) > SITE_SHARE * len(possible):
+            found = {member.url for member in members}
+            rest = [url for url in possible if url not in found]
+            of = f"{len(members):,} of {len(members) + len(rest):,} {name}"
+            if 0 < len(rest) <= _MAX_EXCEPTIONS:
+                of += f" (not {', '.join(rest)})"
+            starts = (page.url for page in site.pages if part in ("", site_of(page.url)))
+            yield fold(members, "site", of, next(starts, members[0].url))
+            continue
+        by_cause: defaultdict[str, list[AuditFinding]] = defaultdict(list)
+        for member in members:
+            by_cause[member.cause].append(member)
+        alone = []
+        for cause, group in by_cause.items():
+            if cause and len(group) >= MIN_FOLDED:
+                yield fold(group, "group", f"{len(group):,} {name}", group[0].url)
+            else:
+                alone += group
+        # The same as for sites, of the topmost folders.
+        totals = Counter(folder for url in possible for folder in folders(url))
+        counts = Counter(folder for member in alone for folder in folders(member.url))
+        by_folder: defaultdict[str, list[AuditFinding]] = defaultdict(list)
+        for member in alone:
+            whole = (
+                each
+                for each in folders(member.url)
+                if counts[each] >= MIN_FOLDED and counts[each] > SITE_SHARE * totals[each]
+            )
+            by_folder[next(whole, "")].append(member)
+        for folder, group in by_folder.items():
+            if not folder:
+                yield from group
+                continue
+            same = (totals[folder], counts[folder])
+            narrow = [
+                each for each in folders(group[0].url) if (totals[each], counts[each]) == same
+            ]
+            of = f"{len(group):,} of {totals[folder]:,} {name} below {narrow[-1]}"
+            yield fold(group, "group", of, group[0].url)
+
+
+def priority(severity: str, reach: int, pages: int) -> int:
+    """Return how much a finding matters, from 10 to 100: by its harm, and by the pages it reaches.
+
+    The share of reach is logarithmic, so that an error on one page stays above a notice on all.
+
+    Examples
+    --------
+    >>> [priority(each, 1, 700) for each in ("error", "warning", "notice")]
+    [64, 34, 14]
+    >>> [priority(each, 700, 700) for each in ("error", "warning", "notice")]
+    [100, 70, 50]
+    """
+    share = log1p(min(reach, pages)) / log1p(pages) if pages else 0.0
+    return HARM.get(severity, 0) + round(REACH_POINTS * share)
+
+
 _CHECKS: Final = (check_links, check_texts, check_contents, check_indexing)
-_SCHEMA: Final = pa.schema(
-    [
-        pa.field("issue", schemas.TEXT),
-        pa.field("severity", schemas.TEXT),
-        pa.field("url", schemas.TEXT),
-        pa.field("evidence", schemas.TEXT),
-        pa.field("found_on", schemas.TEXTS),
-        pa.field("count", pa.int32()),
-    ]
-)
+_FIELDS: Final[list[tuple[str, pa.DataType]]] = [
+    ("issue", schemas.TEXT),
+    ("severity", schemas.TEXT),
+    ("priority", pa.int16()),
+    ("scope", schemas.TEXT),
+    ("url", schemas.TEXT),
+    ("evidence", schemas.TEXT),
+    ("found_on", schemas.TEXTS),
+    ("count", pa.int32()),
+    ("reach", pa.int32()),
+]
+_SCHEMA: Final = pa.schema(_FIELDS)
 FINDING_COLUMNS: Final = tuple(_SCHEMA.names)
 
 
-def audit_df(df: pd.DataFrame) -> pd.DataFrame:
+def audit_df(df: pd.DataFrame, *, fold: bool = True) -> pd.DataFrame:
     """Find what is wrong with a site: broken links, doubled titles, conflicting directives.
 
-    The guide lists all kinds of findings with their thresholds and sources.
+    What holds for more than 90 % of the pages that it could hold for is one finding of the site,
+    such as a missing sitemap; ten or more findings with one cause, such as a link of a template,
+    are one of their group. The guide lists all kinds of findings with their thresholds and sources.
 
     Parameters
     ----------
     df
         A frame of `crawl_df` with `audit=True`.
+    fold
+        False for a row for each page, whatever it has in common with others.
 
     Returns
     -------
     pandas.DataFrame
-        One row for each finding, errors first. Without findings it is empty, with these types.
+        One row for each finding, those that matter most first. Without findings it is empty, with
+        these types.
 
         ======== ====== ==========================================================
         column   dtype  meaning
         ======== ====== ==========================================================
         issue    str    the kind, such as `broken_page`
         severity str    `error`, `warning` or `notice`
-        url      str    the page to repair, or where the links lead to
-        evidence str    what was found: an error, a text, another URL
-        found_on object list of the first 20 pages that link to `url`
-        count    Int32  pages that link to it, pages of the group, or elements
+        priority Int16  from 10 to 100, by severity and `reach`
+        scope    str    `page`, `group` (of one cause) or `site`
+        url      str    the page to repair, or where the links lead to; of a group
+                        its first page, of a site its first page in the crawl
+        evidence str    what was found: an error, a text, another URL; how many
+        found_on object list of the first 20 pages that link to `url`; of a group
+                        or a site, the first 20 that the finding is about
+        count    Int32  pages that link to it, pages of a group of equal ones, or
+                        elements; of a group or a site, the findings it stands for
+        reach    Int32  pages of the crawl that it concerns
         ======== ====== ==========================================================
 
     Raises
@@ -834,17 +1004,35 @@ def audit_df(df: pd.DataFrame) -> pd.DataFrame:
     InvalidArgument
         The frame was not crawled with `audit=True`, or a file has changed its values.
 
+    Notes
+    -----
+    `priority` is 60 for an error, 30 for a warning and 10 for a notice, and up to 40 more for
+    reach: 40 ln(1 + reach) / ln(1 + pages). An error on one page is above a notice on all; of more
+    than 15 pages, a warning on all is above both.
+
     Examples
     --------
     >>> findings = audit_df(crawl_df(start_url, max_pages=5, audit=True))
     >>> sorted(set(findings["severity"]) - {"error", "warning", "notice"})
     []
     """
+    if not isinstance(fold, bool):
+        raise InvalidArgument(f"fold must be True or False; it is {format_value(fold)}")
     site = AuditSite(pages_of(df))
-    order = {name: place for place, name in enumerate(issue_kinds())}
-    findings = sorted(
-        chain.from_iterable(check(site) for check in _CHECKS),
-        key=lambda finding: order[finding.issue],
+    kinds, pages = issue_kinds(), len(site.pages)
+    order = {name: place for place, name in enumerate(kinds)}
+    findings = [
+        replace(finding, reach=min(pages, max(1, finding.count)))
+        if kinds[finding.issue].subject in (_SITE_URLS, _EXTERNAL_URLS)
+        else finding
+        for finding in chain.from_iterable(check(site) for check in _CHECKS)
+    ]
+    ranked = sorted(
+        (
+            (priority(kinds[each.issue].severity, each.reach, pages), each)
+            for each in (folded(findings, site) if fold else findings)
+        ),
+        key=lambda pair: (-pair[0], order[pair[1].issue]),
     )
     attrs = {
         "kind": "audit",
@@ -852,18 +1040,16 @@ def audit_df(df: pd.DataFrame) -> pd.DataFrame:
         "pages": len(df),
         "line": frame.receipt_line(df),
     }
-    backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
-    return frame.build(_to_table(findings), attrs=attrs, dtype_backend=backend)
-
-
-def _to_table(findings: list[AuditFinding]) -> pa.Table:
-    kinds = issue_kinds()
     columns: dict[str, list[Any]] = {
-        "issue": [each.issue for each in findings],
-        "severity": [kinds[each.issue].severity for each in findings],
-        "url": [each.url for each in findings],
-        "evidence": [each.evidence for each in findings],
-        "found_on": [list(each.found_on) for each in findings],
-        "count": [each.count for each in findings],
+        "issue": [each.issue for _, each in ranked],
+        "severity": [kinds[each.issue].severity for _, each in ranked],
+        "priority": [points for points, _ in ranked],
+        "scope": [each.scope for _, each in ranked],
+        "url": [each.url for _, each in ranked],
+        "evidence": [each.evidence for _, each in ranked],
+        "found_on": [list(each.found_on) for _, each in ranked],
+        "count": [each.count for _, each in ranked],
+        "reach": [each.reach for _, each in ranked],
     }
-    return pa.table(columns, schema=_SCHEMA)
+    backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
+    return frame.build(pa.table(columns, schema=_SCHEMA), attrs=attrs, dtype_backend=backend)

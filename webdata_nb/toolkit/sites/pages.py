@@ -345,6 +345,13 @@ class AuditFinding:
         Pages that link to `url`.
     count
         How many times: pages that link to it, pages in a group, or elements on the page.
+    cause
+        What several findings of the kind may have in common and be repaired by, such as a link in
+        a template; empty if each has a cause of its own.
+    scope
+        Whether it is one of a `page`, of a `group` with one cause, or of the whole `site`.
+    reach
+        Pages of the crawl that it concerns.
     """
 
     issue: str
@@ -352,6 +359,9 @@ class AuditFinding:
     evidence: str = ""
     found_on: tuple[str, ...] = ()
     count: int = 1
+    cause: str = ""
+    scope: str = "page"
+    reach: int = 1
 
 
 Findings: TypeAlias = Iterable[AuditFinding]
@@ -402,10 +412,10 @@ class AuditSite:
 
 
 def finding_of_page(
-    issue: str, page: AuditPage, evidence: str = "", *, count: int = 1
+    issue: str, page: AuditPage, evidence: str = "", *, count: int = 1, cause: str = ""
 ) -> AuditFinding:
     """Return a finding about a page."""
-    return AuditFinding(issue, page.url, evidence, page.found_on, count)
+    return AuditFinding(issue, page.url, evidence, page.found_on, count, cause)
 
 
 # Links, and what they lead to
