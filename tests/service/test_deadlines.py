@@ -15,7 +15,7 @@ from webdata_nb.service.crawl.rights import job_rights
 from webdata_nb.service.models.chat import ModelLimits
 from webdata_nb.service.search.providers import http_provider
 from webdata_nb.service.web import polite_fetcher, resolver
-from webdata_nb.service.workers import pool, process
+from webdata_nb.service.workers import pool
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "deadlines.md"
 BREAKER = host_pacing.BREAKER
@@ -43,7 +43,7 @@ BREAKER = host_pacing.BREAKER
         f"to be written to the disk | {pool.WRITE_S:g} s",
         f"extraction by a language model, of one page | {ModelLimits().page_timeout_s:g} s",
         f"| {pool.CPU_SECONDS:g} s of processor time",
-        f"| {process.HANG_S:g} s; {process.STEP_S:g} s if a signal stopped it",
+        f"| {pool.HANG_S:g} s; {pool.STEP_S:g} s if a signal stopped it",
         f"the browser, to start | {chromium.START_S:g} s",
         f"to close | {chromium.CLOSE_S:g} s each",
         f"| {settings.STALL_S:g} s, and longer than the deadlines of its open operations",

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from webdata_nb.page.errors import PageError
+from webdata_nb.service.crawl.crawl_results import validators_of
 from webdata_nb.service.crawl.journal import (
     CrawlResult,
     CrawlTarget,
@@ -15,7 +16,6 @@ from webdata_nb.service.crawl.journal import (
     encode_entry,
     has_validators,
 )
-from webdata_nb.service.crawl.visit_facts import validators_of
 from webdata_nb.service.pages import PageVisit
 
 AT = datetime(2026, 11, 25, 12, 0, 0, 300_000, tzinfo=UTC)

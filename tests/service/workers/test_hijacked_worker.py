@@ -21,7 +21,7 @@ from webdata_nb.page.errors import ScrapeError
 from webdata_nb.service.creatives.enrich import OcrPool
 from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.runtime.process import INHERITED
-from webdata_nb.service.workers import process
+from webdata_nb.service.workers import pool
 from webdata_nb.service.workers.messages import PageReply
 from webdata_nb.service.workers.pool import PagePool
 
@@ -42,7 +42,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 @pytest.fixture
 def hijacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_MODULE", "tests.service.workers.hijacked_worker")
+    monkeypatch.setattr(pool, "_MODULE", "tests.service.workers.hijacked_worker")
 
 
 def at(path: str, title: str = "Title") -> FetchedResponse:
@@ -105,7 +105,7 @@ async def test_no_pipe_stays_open_after_a_flood(monkeypatch: pytest.MonkeyPatch)
         await asyncio.sleep(1)
         return await run_cooperatively(steps)
 
-    monkeypatch.setattr(process, "run_cooperatively", decode_late)
+    monkeypatch.setattr(pool, "run_cooperatively", decode_late)
     before = pipes()
     async with PagePool(1) as pages:
         await pages.scrape(at("/flood"), FULL_PAGE)

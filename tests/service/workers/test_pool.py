@@ -27,7 +27,7 @@ from webdata_nb.page.extract.results import EXTRACTION, Extraction
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.observability.operations import record_operations
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
-from webdata_nb.service.workers import pool, process
+from webdata_nb.service.workers import pool
 from webdata_nb.service.workers.pool import ABANDONED_S, PagePool
 
 FULL_PAGE = ConversionOptions(only_main_content=False)
@@ -159,7 +159,7 @@ async def test_closing_a_pool_that_starts_leaves_no_worker() -> None:
 async def test_close_waits_for_an_exit_that_is_reported_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(process, "END_S", 0.0)  # pages do not wait for the exit code
+    monkeypatch.setattr(pool, "END_S", 0.0)  # pages do not wait for the exit code
     for is_stopped in (False, True):
         async with PagePool(1) as pages:
             await pages.scrape(html("Page"), FULL_PAGE)
@@ -354,7 +354,7 @@ async def test_a_page_that_nobody_waits_for_does_not_keep_its_worker() -> None:
 async def test_a_page_left_behind_another_does_not_end_the_worker_of_both(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(process, "STEP_S", 60.0)  # until a stopped worker is found
+    monkeypatch.setattr(pool, "STEP_S", 60.0)  # until a stopped worker is found
     async with PagePool(1) as pages:
         worker, (first, left) = await suspended_with(pages, "First", "Left")
         left.cancel()

@@ -42,10 +42,10 @@ from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.link_check import CheckedLinks, LinkCheck, LinkSource, max_links
-from webdata_nb.service.crawl.page_access import PageAccess
 from webdata_nb.service.crawl.page_fetcher import (
     Downloader,
     FetchOutcome,
+    PageAccess,
     PageFetcher,
     PrefetchedPage,
     page_options,

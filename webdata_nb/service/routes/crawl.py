@@ -30,9 +30,9 @@ from webdata_nb.page.content.page_source import check_selectors
 from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.archives import CdxCapture, CdxQuery, InvalidCursor, WebArchive
+from webdata_nb.service.crawl.crawl_results import page_facts
 from webdata_nb.service.crawl.earlier_pages import difference
 from webdata_nb.service.crawl.sitemaps import SitemapSeeds
-from webdata_nb.service.crawl.visit_facts import page_facts
 from webdata_nb.service.errors import EarlierCrawlUnusable, NoSuchJob, SourceError
 from webdata_nb.service.routes.app_state import AppState, ResponseKey
 from webdata_nb.service.routes.jobs import (

@@ -20,8 +20,8 @@ from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.runtime.event_loop import measure_loop_lag, run_in_background
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderCatalog
+from webdata_nb.service.search.engine import LocalProvider
 from webdata_nb.service.search.providers.http_provider import ProviderQueues
-from webdata_nb.service.search.providers.local import LocalProvider
 from webdata_nb.service.segments.reader import SegmentReader, check_place
 from webdata_nb.service.settings import LOCAL_ACCOUNT, ServiceSettings
 from webdata_nb.service.signing.request_signer import (
