@@ -164,8 +164,8 @@ class Markup(Writer):
     def image(self, record: Record, alt: str) -> str:
         """Write an image, and add its URL to the record."""
         written, url = self.href(record.url, f"img/{self.new_id()}.jpg")
-        record.values["image"] = Value(url, "image", forms=(written,))
         record.neutral.add(alt)
+        others: tuple[str, ...] = ()  # other files of the same picture
         match self.pick("image", ("plain", "plain", "lazy", "srcset", "picture")):
             case "lazy":
                 blank = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
@@ -173,15 +173,17 @@ class Markup(Writer):
                 img = f"<img{pairs(src=blank, data_src=written, alt=alt, loading='lazy')}>"
             case "srcset":
                 large = written.replace(".jpg", "-2x.jpg")
-                record.neutral |= {large, urljoin(record.url, large), f"{written} 1x, {large} 2x"}
+                record.neutral.add(f"{written} 1x, {large} 2x")
+                others = (large, urljoin(record.url, large))
                 img = f"<img{pairs(src=written, srcset=f'{written} 1x, {large} 2x', alt=alt)}>"
             case "picture":
                 webp = written.replace(".jpg", ".webp")
-                record.neutral |= {webp, urljoin(record.url, webp)}
+                others = (webp, urljoin(record.url, webp))
                 img = f"<picture><source{pairs(srcset=webp, type_='image/webp')}>"
                 img += f"<img{pairs(src=written, alt=alt)}></picture>"
             case _:
                 img = f"<img{pairs(src=written, alt=alt)}{self.css('img')}>"
+        record.values["image"] = Value(url, "image", forms=(written, *others))
         return img
 
     def link(self, record: Record, path: str, inner: str, *, key: str | None = "link") -> str:

@@ -110,6 +110,8 @@ def squeezed(text: str) -> str:
 def scalars(value: object) -> Iterator[object]:
     """Yield the single values of a value: of lists, and of amounts with currencies."""
     match value:
+        case _ if type(value).__name__ in {"NaTType", "NAType"}:
+            return
         case None | "":
             return
         case float() if math.isnan(value):
@@ -125,8 +127,6 @@ def scalars(value: object) -> Iterator[object]:
         case Iterable():
             for each in value:
                 yield from scalars(each)
-        case _ if type(value).__name__ in {"NaTType", "NAType"}:
-            return
         case _:
             yield value
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from html import escape
 from typing import Final
 
@@ -32,7 +33,7 @@ class Site:
     language: str
     pages: dict[str, bytes]
     groups: list[Group]
-    by: str = "group"
+    by: str = "record"
     labels: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -171,7 +172,7 @@ def _table_rows(draft: _Draft, url: str, count: int) -> tuple[list[str], list[st
                 record.neutral |= {"\u2013"}
                 continue
             if name == "rank":
-                value = Value(str(len(rows) + 1), "number", None)
+                value = Value(str(len(rows) + 1), "number", Decimal(len(rows) + 1))
             record.values[name] = value
             cells.append(tag("td", look.css(name), escape(value.text)))
         rows.append(tag("tr", "", look.lines(cells)))
@@ -482,7 +483,9 @@ def sibling_rows(draft: _Draft) -> None:
         first = tag("td", look.css("title"), f"{link} ({tag('span', look.css('site'), site.text)})")
         lead = ""
         if numbered:
-            record.values["rank"] = Value(f"{number + 1}.", forms=(str(number + 1),))
+            record.values["rank"] = Value(
+                f"{number + 1}.", "number", Decimal(number + 1), forms=(str(number + 1),)
+            )
             lead = tag("td", look.css("rank"), f"{number + 1}.")
         meta = [
             look.show(record, name, look.value(name, "news"), bare=True)
@@ -773,5 +776,5 @@ def site(seed: int) -> Site:
     groups = [group("main", draft.records)]
     if draft.related:
         groups.append(group("related", draft.related))
-    by = "page" if name in _BY_PAGE else "group"
+    by = "page" if name in _BY_PAGE else "record"
     return Site(seed, name, look.language, draft.pages, groups, by, draft.labels)
