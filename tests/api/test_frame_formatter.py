@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from webdata_nb import links_df, show
 from webdata_nb.settings import options
 from webdata_nb.toolkit.api import frame_views
 from webdata_nb.toolkit.frames import frame, rows, schemas
+from webdata_nb.toolkit.sites import ranks
 from webdata_nb.toolkit.sites.changes_file import changes_table
 from webdata_nb.toolkit.sites.comparison import PageChange
 from webdata_nb.toolkit.terminal_text import display_width
@@ -90,6 +91,25 @@ def test_changes_show_page_field_and_values(shell: Any) -> None:
     df = frame.build(changes_table([change]), attrs={**RECEIPT, "kind": "changes"})
     shown = headers(html_of(shell, df))
     assert shown[:6] == ["change", "url", "field", "old", "new", "evidence"]
+
+
+def test_ranks_and_their_changes_show_the_query(shell: Any) -> None:
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    frames = []
+    for number, urls in enumerate(
+        (["https://a.test/", "https://own.test/"], ["https://own.test/"])
+    ):
+        results = [{"rank": n, "url": url, "title": "A title", "provider": "brave"}
+                   for n, url in enumerate(urls, 1)]  # fmt: skip
+        searched = [ranks.Searched({"query": "rain gauge"}, results, None)]
+        table = ranks.rank_table(
+            searched, ranks.parse_sites("own.test"), engine="engine_one", num_results=10,
+            snapshot=str(number), taken_at=at + timedelta(days=number),
+        )  # fmt: skip
+        frames.append(frame.build(table, attrs={**RECEIPT, "kind": "ranks"}))
+    assert headers(html_of(shell, frames[0]))[:5] == ["query", "rank", "url", "title", "status"]
+    shown = headers(html_of(shell, ranks.rank_changes(pd.concat(frames, ignore_index=True))))
+    assert shown == ["change", "url", "field", "query", "old", "new", "evidence"]
 
 
 def test_urls_are_links_that_are_cut_in_the_middle(shell: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -138,6 +139,20 @@ def test_a_search_that_failed_has_an_error_and_no_rank(
     with pytest.raises(JobFailed):
         connected.rank_df("a", site="site.test", out=out, on_error="raise")
     assert len(pd.read_parquet(out)) == 5
+
+
+async def test_a_call_that_is_cancelled_takes_no_snapshot(
+    service: WireService, connected: Session, tmp_path: Path
+) -> None:
+    out = tmp_path / "ranks.parquet"
+    service.search.running = True
+    call = asyncio.create_task(connected.arank_df(["a", "b"], site="site.test", out=out))
+    service.polled.clear()
+    assert await asyncio.to_thread(service.polled.wait, 30)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert not out.exists()
 
 
 def test_a_search_without_results_is_not_a_failure(

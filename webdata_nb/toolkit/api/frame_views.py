@@ -273,7 +273,8 @@ def compact_html(df: pd.DataFrame) -> str:
 def _view(df: pd.DataFrame, most: int) -> FrameView:
     head = df.head(most)
     with_names = (*schemas.SCHEMAS.values(), changes_file.CHANGES_SCHEMA, ranks.RANKS_SCHEMA)
-    known = {name for schema in with_names for name in schema.names}
+    # A query is an input, as those that a user added: it comes first.
+    known = {name for schema in with_names for name in (*schema.names, "move")} - {"query"}
     columns, rows = [str(name) for name in df.columns], frame.to_lists(head)
     return FrameView(
         columns=columns,
