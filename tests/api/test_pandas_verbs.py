@@ -129,6 +129,13 @@ def of_service(session: Session, wire: WireService, backend: DtypeBackend, folde
     wire.search, wire.creatives = JobScript(search_rows(3)), creative_rows(3)
     hits = session.search_df("q", **options)
     several = session.search_df(["a", "b"], country=["us", "de"], **options)
+    ranked = session.rank_df(["a", "b"], site="site.test", dtype_backend=backend)
+    wire.search = JobScript(search_rows(3)[1:])
+    later = session.rank_df(["a", "b"], site="site.test/3", dtype_backend=backend)
+    both = pd.concat([ranked, later.assign(site="site.test")], ignore_index=True)
+    both.attrs = dict(ranked.attrs)
+    assert both.webdata.changes()["field"].tolist() == ["rank", "url"] * 2
+    webdata_nb.plot_ranks(both)
     wire.crawl = JobScript([*crawl_rows(2), {**crawl_rows(1)[0], "success": False, "error": "dns"}])
     job = session.crawl_job("https://site.test/")
     failing = session.crawl_df("https://site.test/", **options)
@@ -150,6 +157,8 @@ def of_service(session: Session, wire: WireService, backend: DtypeBackend, folde
         "export_df": session.export_df(job.job_id, dtype_backend=backend),
         "retry_failed": webdata_nb.retry_failed(failing, session=session),
         "serp_diff": webdata_nb.serp_diff(hits, hits.iloc[:2]),
+        "rank_df": ranked,
+        "changes of ranks": both.webdata.changes(),
         "read_csv_export": webdata_nb.read_csv_export(export),
     }
 

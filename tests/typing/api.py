@@ -32,6 +32,7 @@ from webdata_nb import (
     jobs_df,
     links_df,
     options,
+    rank_df,
     rights_df,
     scrape_df,
     search_df,
@@ -111,6 +112,9 @@ def lists_give_one_frame() -> None:
     assert_type(search_df(["a", "b"], engine=["engine_one"], country=["us", "de"]), pd.DataFrame)
     assert_type(crawl_df(["http://a.test", "http://b.test"], budget=100), pd.DataFrame)
     assert_type(creatives_df(["AR1", "AR2"], region=["US", "DE"]), pd.DataFrame)
+    assert_type(rank_df(["a", "b"], site=["a.test"], country=["us"], budget=5), pd.DataFrame)
+    rank_df("a")  # type: ignore[call-arg]
+    rank_df("a", site="a.test", refresh=False)  # type: ignore[call-arg]
     search_df(["a"], engine=["engine_four"])  # type: ignore[list-item]
     search_df(["a"], on_error="ignore")  # type: ignore[call-overload]
 
