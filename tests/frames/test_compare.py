@@ -65,7 +65,7 @@ def test_page_that_could_not_be_read_has_changed_in_its_outcome_only() -> None:
     page = {**PAGE, "success": True, "status": "completed", "status_code": 200}
     broken = {"url": "/a", "success": False, "status": "failed", "error": "timeout"}
     found = diff(crawled(page), crawled(broken))
-    assert fields(found) == ["status", "error", "status_code", "success"]
+    assert fields(found) == ["status", "error", "status_code"]
     back = diff(crawled(broken), crawled(page))
     assert fields(back) == fields(found)
     assert cells(back, "old") == cells(found, "new")
@@ -125,7 +125,8 @@ def test_page_that_reads_the_same_is_unchanged() -> None:
 
 
 def test_changed_metadata_shows_the_entries_that_changed() -> None:
-    later = {**PAGE, "metadata": {**PAGE["metadata"], "description": "new", "author": "Ada"}}
+    own = {"description": "new", "author": "Ada", "title": "B", "rung": "full"}
+    later = {**PAGE, "metadata": {**PAGE["metadata"], **own}}
     changes = diff(crawled(PAGE), crawled(later))
     assert cells(changes, "field", "old", "new") == [
         ["metadata.description", "old", "new"],

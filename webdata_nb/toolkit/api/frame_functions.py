@@ -1031,7 +1031,8 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
     -------
     pandas.DataFrame
         `taken_at` (datetime64[us, UTC]), then the columns of the call. All results that one call
-        stored for a list of inputs have one `taken_at`, the time of that call.
+        stored for a list of inputs have one `taken_at`, the time of that call. Of `rank_df`, its
+        columns, with the ranks in every cached answer to its searches.
 
     Raises
     ------

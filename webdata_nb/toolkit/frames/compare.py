@@ -491,7 +491,9 @@ VOLATILE: Final = frozenset(
 # Of the received bytes, which often hold tokens: compared only where there is no content.
 _RECEIVED: Final = frozenset({"content_hash", "raw_html"})
 _CONTENT: Final = frozenset({"markdown", "html"})
-_VOLATILE_METADATA: Final = frozenset({"fetched_at", "content_hash", "crawl_score", "extract"})
+_VOLATILE_METADATA: Final = frozenset(
+    {"fetched_at", "content_hash", "crawl_score", "extract", "rung"}
+)
 _METADATA: Final = "metadata"
 _JSON_COLUMNS: Final = frozenset(
     field.name
@@ -527,7 +529,8 @@ def diff(
         Columns to compare; by default all common columns except those that may differ although
         nothing changed: `fetched_at`, `time_taken`, `id`, `position`, `quality` and `screenshot`;
         `content_hash` and `raw_html` if there is `markdown` or `html`. Of `metadata`, the entries
-        `fetched_at`, `content_hash`, `crawl_score` and `extract` are ignored. An added or removed
+        `fetched_at`, `content_hash`, `crawl_score`, `extract` and `rung` are ignored, and those
+        that are columns too. An added or removed
         row has one row with its title; with `columns`, one for each of its values in them.
 
     Returns
@@ -648,14 +651,17 @@ class _KeyedRows:
 def _changed_fields(
     old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the columns that differ with both values; of dicts, the entries that differ."""
+    """Yield the columns that differ with both values; of dicts, the entries that differ.
+
+    What two columns say, such as `status` and `success`, is there once.
+    """
     for name, was in old.items():
         now = new[name]
-        if was == now:
+        if was == now or (name == "success" and old.get("status") != new.get("status")):
             continue
         if isinstance(was, dict) and isinstance(now, dict):
             for entry in {**was, **now}:
-                if was.get(entry) != now.get(entry):
+                if was.get(entry) != now.get(entry) and entry not in old:
                     yield f"{name}.{entry}", was.get(entry), now.get(entry)
         else:
             yield name, was, now

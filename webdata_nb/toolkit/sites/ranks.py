@@ -503,7 +503,11 @@ def _above(df: pd.DataFrame) -> dict[tuple[str | None, ...], list[str]]:
     keys = frame.to_lists(df[["snapshot", *KEYS]])
     lists = zip(keys, df["above"].tolist(), strict=True)
     # A list, or a numpy array where pandas has read a file; else it is missing.
-    return {tuple(key): list(urls) for key, urls in lists if isinstance(urls, Iterable)}
+    return {
+        tuple(key): list(urls)
+        for key, urls in lists
+        if isinstance(urls, Iterable) and not isinstance(urls, str)
+    }
 
 
 _LISTED: Final = 3
