@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import matplotlib.style
 import pandas as pd
 import pytest
 
 from webdata_nb import audit_report, plot_audit
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.toolkit.display.plots import luminance
 from webdata_nb.toolkit.sites.audit import issue_kinds
 
 HOSTILE = "\"><script src=http://x.test/s.js></script><img src=x onerror=alert(1)>\x1b\u202e'"
@@ -128,6 +131,56 @@ def test_a_figure_has_a_bar_for_each_kind() -> None:
     assert many_bars.axes[0].get_xlabel() == (
         f"findings (not shown: {len(issue_kinds()) - 25} of {len(issue_kinds()) - 25} other kinds)"
     )
+
+
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+def test_a_figure_counts_what_findings_stand_for_and_is_readable(style: str) -> None:
+    sources: list[str] = []
+    df = findings(BROKEN, *((name, "http://a.test/", "", sources, 7) for name in issue_kinds()))
+    df.loc[[3, 5], "scope"] = ["site", "group"]
+    df.loc[[3, 5], "count"] = [1234, 70]
+    with matplotlib.style.context(style):
+        figure: Any = plot_audit(df)
+        figure.draw_without_rendering()
+        [axes] = figure.axes
+        by_kind = dict(
+            zip((label.get_text() for label in axes.get_yticklabels()),
+                (patch.get_width() for patch in axes.patches), strict=True)
+        )  # fmt: skip
+        assert by_kind["broken_page"] == 2
+        assert by_kind[df["issue"][3]] == 1234
+        assert by_kind[df["issue"][5]] == 70
+        labels = [text.get_window_extent() for text in axes.texts]
+        assert "1,234  whole site" in [text.get_text() for text in axes.texts]
+        for number, label in enumerate(labels):
+            assert not any(label.overlaps(other) for other in labels[number + 1 :])
+        paper = luminance(figure.get_facecolor())
+        for text in (*axes.texts, *axes.get_yticklabels(), *figure.texts):
+            inks = sorted((paper, luminance(text.get_color())))
+            assert (inks[1] + 0.05) / (inks[0] + 0.05) >= 4.5
+        area = figure.get_tightbbox()
+        width, height = figure.get_size_inches()
+        assert -0.02 <= area.x0 <= area.x1 <= width + 0.02
+        assert -0.02 <= area.y0 <= area.y1 <= height + 0.02
+
+
+def test_a_report_begins_with_the_ten_kinds_that_matter_most(tmp_path: Path) -> None:
+    sources = [f"http://a.test/{number}" for number in range(20)]
+    rows = [(name, f"http://a.test/{name}", "", sources, 3) for name in list(issue_kinds())[:14]]
+    df = findings(*rows)
+    df["priority"] = pd.array(range(14, 28), dtype="Int16")
+    df.loc[13, ["scope", "evidence", "count"]] = ["site", "690 of 691 pages", 690]
+    html = audit_report(df, tmp_path / "audit.html").read_text("utf-8")
+    top, rest = html.split("What matters most")[1].split("Other findings")
+    listed = re.findall(r'<a href="#(\w+)"', top)
+    assert listed == [name for name, *_ in reversed(rows)][:10]
+    assert "690 of 691 pages" in top
+    assert re.findall(r'<a href="#(\w+)"', rest) == [name for name, *_ in reversed(rows)][10:]
+    assert "1 kinds" not in html
+    assert "and 685 more" in rest  # pages that the row does not name
+    given = df.sample(frac=1, random_state=1)
+    given.attrs = df.attrs
+    assert audit_report(given, tmp_path / "b.html").read_text("utf-8") == html
 
 
 @pytest.mark.parametrize("function", [plot_audit, lambda df: audit_report(df, "x.html")])

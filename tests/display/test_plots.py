@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
+from urllib.parse import quote
 
+import matplotlib.style
 import pandas as pd
 import pytest
 from turbohtml import parse
 
 from webdata_nb import plot_crawl, plot_ranks
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.toolkit.display.plots import luminance
 
 
 def crawl(urls: list[str], codes: list[int | None]) -> pd.DataFrame:
@@ -79,11 +83,110 @@ def test_large_crawls_are_grouped_and_no_label_covers_another(count: int) -> Non
     tree: Any = figure.axes[0]
     assert f"{count:,} pages" in figure.get_suptitle()
     assert texts(tree)[0].startswith("a/  ")
-    assert any(text.startswith("+") and "pages" in text for text in texts(tree))
+    assert any(text.startswith(("a/", "0/", "1*  ")) for text in texts(tree)[1:])
     assert len(tree.texts) < 100
     boxes = [text.get_window_extent() for text in tree.texts if text.get_text().strip()]
     for number, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[number + 1 :])
+
+
+WORDS = ("sql", "app", "catalog", "functions")
+MANY_PATHS: dict[str, list[str]] = {
+    "five pages": ["", *(f"p{n}.html" for n in range(4))],
+    "flat with prefixes": [f"{WORDS[n % 4]}-{n}.html" for n in range(1000)],
+    "flat with numbers": [str(n) for n in range(1000)],
+    "flat with hashes": [f"{n * 0x9E3779B1 % 2**32:08x}.html" for n in range(1000)],
+    "flat in capitals": [f"{'WM' * 20}{n}" for n in range(300)],
+    "deep": ["/".join(f"l{d}-{n % (d + 2)}" for d in range(9)) + f"/{n}" for n in range(700)],
+    "long names": [f"{'long-folder-' * 5}{n % 7}/{'long-page-' * 9}{n}" for n in range(300)],
+    "CJK": [quote(f"東京{'京阪古'[n % 3]}/{'都大名'[n % 2]}版{n}") for n in range(400)],
+    "right to left": [quote(f"{('مقالات', 'חדשות')[n % 2]}/أخبار-{n}") for n in range(400)],
+    "one folder of two": [f"a/{n}" for n in range(200)] + ["b"],
+}
+
+
+@pytest.mark.parametrize("style", ["default", "dark_background"])
+@pytest.mark.parametrize("name", MANY_PATHS)
+def test_what_is_written_fits_its_box_and_can_be_read(name: str, style: str) -> None:
+    urls = [f"https://a.test/{path}" for path in MANY_PATHS[name]]
+    df = crawl(urls, [404 if n % 9 == 0 else 200 for n in range(len(urls))])
+    with matplotlib.style.context(style):
+        check_boxes(plot_crawl(df), len(urls))
+
+
+def test_what_is_written_on_colours_can_be_read() -> None:
+    urls = [f"https://a.test/{path}" for path in MANY_PATHS["flat with prefixes"]]
+    df = crawl(urls, [200] * len(urls))
+    df["time_taken"] = [n % 4 + n % 13 / 10 for n in range(len(urls))]
+    check_boxes(plot_crawl(df, color="time_taken"), len(urls))
+
+
+def check_boxes(figure: Any, pages: int) -> None:
+    """Check each label of the folders, and that heights are numbers of pages."""
+    figure.draw_without_rendering()
+    tree = figure.axes[0]
+    written = [text for text in tree.texts if text.get_text().strip()]
+    labels = [text.get_window_extent() for text in written]
+    boxes = [patch for patch in tree.patches if patch.get_width() > 0.5]
+    assert written
+    assert {patch.get_height() for patch in boxes} <= set(range(1, pages + 1))
+    assert sum(patch.get_height() for patch in boxes if patch.get_x() == 0) == pages
+    for number, (text, label) in enumerate(zip(written, labels, strict=True)):
+        x, y = text.get_position()
+        box = next(
+            patch for patch in boxes
+            if patch.get_x() < x < patch.get_x() + 1
+            and patch.get_y() < y < patch.get_y() + patch.get_height()
+        )  # fmt: skip
+        place = box.get_window_extent().padded(1)
+        assert place.x0 <= label.x0 <= label.x1 <= place.x1, text.get_text()
+        assert place.y0 <= label.y0 <= label.y1 <= place.y1, text.get_text()
+        assert not any(label.overlaps(other) for other in labels[number + 1 :])
+        inks = sorted(map(luminance, (text.get_color(), box.get_facecolor())))
+        assert (inks[1] + 0.05) / (inks[0] + 0.05) >= 4.5
+        counted = re.fullmatch(r".*  ([\d,]+)", text.get_text())
+        if counted:
+            assert int(counted[1].replace(",", "")) == box.get_height()
+    drawn_area = figure.get_tightbbox()
+    width, height = figure.get_size_inches()
+    assert -0.02 <= drawn_area.x0 <= drawn_area.x1 <= width + 0.02
+    assert -0.02 <= drawn_area.y0 <= drawn_area.y1 <= height + 0.02
+
+
+def test_flat_sites_are_grouped_by_how_names_begin() -> None:
+    urls = [f"https://a.test/{WORDS[n % 4]}-{n}.html" for n in range(1000)]
+    urls += [f"https://a.test/{name}" for name in ("index.html", "about.html")]
+    labels = texts(plot_crawl(crawl(urls, [200] * len(urls))).axes[0])
+    for word in WORDS:
+        assert f"{word}-*  250" in labels
+    assert "… 2 more" not in labels  # too small for a label
+    every_third = [f"https://a.test/{n % 3 or 'x'}{n:03}" for n in range(900)]
+    labels = texts(plot_crawl(crawl(every_third, [200] * 900)).axes[0])
+    assert [label for label in labels if label.endswith("  300")] == [
+        "1*  300",
+        "2*  300",
+        "x*  300",
+    ]
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_pages_are_few_boxes() -> None:
+    urls = [f"https://a.test/{WORDS[n % 4]}-{n}.html" for n in range(100_000)]
+    figure: Any = plot_crawl(crawl(urls, [200] * len(urls)))
+    assert len(figure.axes[0].patches) < 500
+    check_boxes(figure, len(urls))
+
+
+def test_figures_follow_the_theme_of_the_notebook() -> None:
+    df = crawl(["https://a.test/x/1"], [None])
+    light = plot_crawl(df)._repr_html_()  # type: ignore[attr-defined]
+    assert '<img class="webdata-light"' in light
+    assert '[data-jp-theme-light="false"] .webdata-light' in light
+    with matplotlib.style.context("dark_background"):
+        figure: Any = plot_crawl(df)
+        assert '<img class="webdata-dark"' in figure._repr_html_()
+        # "no answer" is black on white, and white on black.
+        assert luminance(figure.axes[1].patches[-2].get_facecolor()) > 0.5
 
 
 def test_colours_show_any_column() -> None:
@@ -262,4 +365,4 @@ def test_figures_follow_the_dark_theme_of_a_notebook() -> None:
     figure: Any = plot_ranks(ranked({"a": 3}))
     html = figure._repr_html_()
     assert '[data-jp-theme-light="false"]' in html
-    assert 'class="webdata-figure"' in html
+    assert 'class="webdata-light"' in html

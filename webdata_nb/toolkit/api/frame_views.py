@@ -853,7 +853,8 @@ def report_html(
     title = f"Audit of {subject}" if subject else "Site audit"
     of_pages = "" if pages is None else f" about {pages:,} page{'s' * (pages != 1)}"
     sitewide = sum(any(row.scope == "site" for row in rows) for rows in kinds)
-    folded = f", {sitewide:,} kinds of which hold for the whole site" if sitewide else ""
+    kinds_hold = "kind of which holds" if sitewide == 1 else "kinds of which hold"
+    folded = f", {sitewide:,} {kinds_hold} for the whole site" if sitewide else ""
     origin = "/".join(subject.split("/")[:3])
     first, others = kinds[:TOP_KINDS], kinds[TOP_KINDS:]
     body = [
@@ -932,7 +933,7 @@ def _details(rows: Sequence[ReportRow], meaning: str, origin: str) -> str:
     issue, severity = _escaped(rows[0].issue), _escaped(rows[0].severity)
     hidden = len(rows) - MAX_LISTED
     rest = f'<p>and {hidden:,} more: <code>findings[findings["issue"] == "{issue}"]</code></p>'
-    head = '<th>page</th><th>evidence</th><th>found on</th><th class="n">count</th>'
+    head = '<th>page</th><th>evidence</th><th>found on, examples</th><th class="n">count</th>'
     total = sum(row.stands_for for row in rows)
     return (
         f'<details id="{issue}"{" open" if len(rows) <= _MAX_OPEN else ""}><summary>'

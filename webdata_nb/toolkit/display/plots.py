@@ -9,9 +9,14 @@ import base64
 import html
 import io
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any, Final
+from unicodedata import bidirectional
+from urllib.parse import quote
 
 from webdata_nb.errors import MissingExtra
 
@@ -24,16 +29,33 @@ if TYPE_CHECKING:
 # The colours of Okabe and Ito, which are distinct for any colour vision.
 LINES: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
 GREY: Final = "#bdbdbd"
+_BLACK: Final = "#000000"
 INK: Final = "#222222"
 # In points per inch: a pixel on most screens, and half a pixel on sharp ones.
 _DPI: Final = 100
 _SHARP_DPI: Final = 160
 _READABLE: Final = 0.85
-# A dark theme shows the same picture with its lightness turned round, and hues as they are. Only
-# the notebook knows its theme: JupyterLab, VS Code, marimo and Colab, each in its own way.
-_DARK: Final = ('[data-jp-theme-light="false"]', "body.vscode-dark", ".dark", '[theme="dark"]')
-_FILTER: Final = "invert(.93) hue-rotate(180deg)"
-_DARK_STYLE: Final = f"<style>:is({','.join(_DARK)}) .webdata-figure{{filter:{_FILTER}}}</style>"
+# What a front end with a dark theme declares: JupyterLab, VS Code, Colab and marimo. Swapping light
+# and dark there needs no second picture; colours keep their hue.
+_DARK_THEMES: Final = (
+    '[data-jp-theme-light="false"]',
+    ".vscode-dark",
+    'html[theme="dark"]',
+    "html.dark, body.dark",
+)
+# Points, and the advance of a usual character at that size in 1/65536 of a point.
+_FONT_SIZE: Final = 8
+_CHARACTER_ADVANCE: Final = 0.634 * _FONT_SIZE * 65536
+_RIGHT_TO_LEFT: Final = frozenset({"R", "AL"})
+_LEFT_TO_RIGHT: Final = "\u200e"
+_INVERTED: Final = "filter:invert(1) hue-rotate(180deg)"
+# Fonts for scripts that the usual one of matplotlib lacks, as systems name them.
+_FONTS: Final = (
+    *("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans CJK KR", "Source Han Sans", "PingFang SC"),
+    *("Hiragino Sans", "Apple SD Gothic Neo", "Microsoft YaHei", "Yu Gothic", "Malgun Gothic"),
+    *("WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "Droid Sans Fallback", "Arial Unicode MS"),
+    *("Noto Sans Devanagari", "Noto Sans Thai", "Noto Sans Bengali", "Noto Sans Tamil"),
+)
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -65,10 +87,15 @@ def new_figure(width: float, height: float) -> Any:
             data = base64.b64encode(_png(self, _SHARP_DPI)).decode()
             alt, width = html.escape(self.alt_text), round(self.get_figwidth() * _DPI)
             # Labels of a narrower image would be too small to read; it scrolls instead.
-            style = f"width:{width}px;max-width:max(100%,{width * _READABLE:.0f}px);background:#fff"
+            style = f"width:{width}px;max-width:max(100%,{width * _READABLE:.0f}px)"
+            name = "webdata-dark" if figure_theme(self).is_dark else "webdata-light"
+            rules = ",".join(
+                f"{theme} .webdata-light" for each in _DARK_THEMES for theme in each.split(", ")
+            )
             return (
-                f'{_DARK_STYLE}<div style="overflow-x:auto"><img class="webdata-figure" '
-                f'alt="{alt}" style="{style}" src="data:image/png;base64,{data}"></div>'
+                f'<div style="overflow-x:auto"><style>{rules}{{{_INVERTED}}}</style>'
+                f'<img class="{name}" alt="{alt}" style="{style}" '
+                f'src="data:image/png;base64,{data}"></div>'
             )
 
         def _mime_(self) -> tuple[str, str]:
@@ -84,14 +111,89 @@ def _png(figure: Figure, dpi: int) -> bytes:
     return out.getvalue()
 
 
-def shorten(text: str, most: int) -> str:
-    """Return a text for matplotlib, cut in the middle if it is longer than `most`."""
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Colours on the background of a figure: of texts, folders, and what is black on white."""
+
+    is_dark: bool
+    ink: str
+    folder: str
+    black: str
+
+
+_LIGHT: Final = Theme(is_dark=False, ink=INK, folder="#e8e8e8", black="#000000")
+_DARK: Final = Theme(is_dark=True, ink="#ececec", folder="#3b3f47", black="#ffffff")
+
+
+def figure_theme(figure: Figure) -> Theme:
+    """Return the colours for a figure, whose background follows matplotlib's style."""
+    return _DARK if luminance(figure.get_facecolor()) < 0.18 else _LIGHT  # noqa: PLR2004 - as below
+
+
+def luminance(color: Sequence[float] | str) -> float:
+    """Return the relative luminance of a colour, as WCAG defines it; a transparent one is white."""
+    from matplotlib.colors import to_rgba  # noqa: PLC0415 - an extra, and slow to load
+
+    untyped: Any = to_rgba
+    *parts, alpha = untyped(color)
+    if not alpha:
+        return 1.0
+    red, green, blue = (
+        each / 12.92 if each <= 0.04 else ((each + 0.055) / 1.055) ** 2.4  # noqa: PLR2004 - sRGB
+        for each in parts
+    )
+    return float(0.2126 * red + 0.7152 * green + 0.0722 * blue)
+
+
+@cache
+def font_families() -> tuple[str, ...]:
+    """Return the fonts to draw names with: that of matplotlib's style, and for other scripts."""
+    from matplotlib import font_manager, rcParams  # noqa: PLC0415 - an extra, and slow to load
+
+    untyped: Any = font_manager
+    installed = {font.name for font in untyped.fontManager.ttflist}
+    return (*rcParams["font.family"], *(name for name in _FONTS if name in installed))
+
+
+@cache
+def text_width(character: str) -> float:
+    """Return the width of a character, where that of a usual one is 1; 0 if no font has it."""
+    from matplotlib import font_manager  # noqa: PLC0415 - an extra, and slow to load
+
+    untyped: Any = font_manager
+    for name in font_families():
+        font = untyped.get_font(untyped.findfont(untyped.FontProperties(family=[name])))
+        if font.get_char_index(ord(character)):
+            font.set_size(_FONT_SIZE, 72)
+            return float(font.load_char(ord(character)).linearHoriAdvance) / _CHARACTER_ADVANCE
+    return 0.0
+
+
+def drawable(text: str) -> str:
+    """Return a text of characters that the fonts have; others are percent-encoded, as in a URL."""
     # A control character is drawn as a box.
     plain = "".join(each if each.isprintable() else "\ufffd" for each in text)
-    if len(plain) > most:
-        tail = most // 2
-        plain = f"{plain[: most - tail - 1]}…{plain[-tail:]}"
+    return "".join(each if text_width(each) else quote(each) for each in plain)
+
+
+def shorten(text: str, most: float) -> str:
+    """Return a text for matplotlib, cut in the middle if it is wider than `most` characters."""
+    plain = drawable(text)
+    if _columns(plain) > most:
+        head, tail = len(plain), 0
+        while head and _columns(plain[:head]) > most - most // 2 - 1:
+            head -= 1
+        while _columns(plain[len(plain) - tail - 1 :]) <= most // 2:
+            tail += 1
+        plain = f"{plain[:head]}…{plain[len(plain) - tail :]}"
+    if any(bidirectional(each) in _RIGHT_TO_LEFT for each in plain):
+        # Numbers and punctuation behind it stay there.
+        plain = f"{_LEFT_TO_RIGHT}{plain}{_LEFT_TO_RIGHT}"
     return literal(plain)
+
+
+def _columns(text: str) -> float:
+    return sum(map(text_width, text))
 
 
 def literal(text: str) -> str:
@@ -523,14 +625,16 @@ def audit_figure(counts: Sequence[KindCount], title: str) -> Figure:
     places = range(len(top_kinds))
     colors = [SEVERITY_COLORS.get(each.severity, INK) for each in top_kinds]
     bars = axes.barh(places, [each.findings for each in top_kinds], color=colors, height=0.7)
-    axes.bar_label(bars, [each.label for each in top_kinds], padding=3, color=INK, fontsize=8)
+    axes.bar_label(bars, [each.label for each in top_kinds], padding=3, fontsize=8)
     axes.set_yticks(places, [literal(each.name) for each in top_kinds], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(f"findings{_others(counts)}")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.margins(x=0.16 if any(each.is_sitewide for each in top_kinds) else 0.08)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(shorten(title, _MAX_TITLE), loc="left", fontsize=10)
+    figure.suptitle(
+        shorten(title, _MAX_TITLE), x=0.01, ha="left", fontsize=10, family=list(font_families())
+    )
     _add_legend(figure, {each.severity for each in top_kinds})
     listed = ", ".join(f"{each.findings} {each.name}" for each in top_kinds)
     figure.alt_text = f"{title}: {listed}{_others(counts)}" if counts else f"{title}: no findings"
@@ -584,9 +688,13 @@ class SitePage:
 
 @dataclass(slots=True)
 class SiteNode:
-    """A folder or a page with all pages inside; `own` counts the pages at its very path."""
+    """A folder or a page with all pages inside; `own` counts the pages at its very path.
+
+    A group of names that begin alike has their `prefix`.
+    """
 
     name: str
+    prefix: str = ""
     pages: int = 0
     own: int = 0
     categories: Counter[str] = field(default_factory=Counter)
@@ -621,12 +729,14 @@ class SiteBox:
     """A box of the plot: its column, its top and height in pages, and what it stands for.
 
     A box of several small nodes has no name of its own; `grouped` are their names, largest first.
+    They are all nodes of their column and folder, or those that are left beside others.
     """
 
     level: int
     top: float
     node: SiteNode
     grouped: tuple[str, ...] = ()
+    has_others: bool = False
 
     @property
     def height(self) -> float:
@@ -660,7 +770,8 @@ def _joined(node: SiteNode) -> SiteNode:
 def layout(root: SiteNode, *, least: float) -> Iterator[SiteBox]:
     """Yield the boxes of all levels, the largest first.
 
-    Nodes of fewer than `least` pages, which have no room for a label, are grouped to one box.
+    Nodes of fewer than `least` pages, which have no room for a label, are grouped by the beginnings
+    of their names, and what is left to one box.
     """
     yield from _boxes(root, 0, 0.0, least)
 
@@ -671,6 +782,14 @@ def _boxes(parent: SiteNode, level: int, top: float, least: float) -> Iterator[S
     inside = sorted(_with_index(parent, level), key=lambda each: (-each.pages, each.name))
     nodes = [node for node in inside if node.pages >= least]
     rest = inside[len(nodes) :]
+    if sum(node.pages for node in rest) >= 2 * least:
+        grouped = prefix_groups(rest, parent.prefix, least)
+        # All names of a folder have this beginning: what follows tells them apart.
+        while len(grouped) == 1 and grouped[0].pages == parent.pages:
+            grouped = prefix_groups(rest, grouped[0].prefix, least)
+        members = {id(node) for group in grouped for node in group.children.values()}
+        rest = [node for node in rest if id(node) not in members]
+        nodes = sorted([*nodes, *grouped], key=lambda each: (-each.pages, each.name))
     if len(rest) == 1 and not nodes:
         nodes, rest = rest, []
     for node in nodes:
@@ -678,7 +797,46 @@ def _boxes(parent: SiteNode, level: int, top: float, least: float) -> Iterator[S
         yield from _boxes(node, level + 1, top, least)
         top += node.pages
     if rest:
-        yield SiteBox(level, top, _group(rest), tuple(map(counted_label, rest)))
+        names = tuple(map(counted_label, rest))
+        yield SiteBox(level, top, _group(rest), names, has_others=bool(nodes))
+
+
+# A word with what separates it from the next one, or before a number.
+_WORD: Final = re.compile(r"[\W_]*(?:[^\W_]+[\W_]+|[^\W\d_]{3,}(?=\d))")
+
+
+def prefix_groups(nodes: Sequence[SiteNode], prefix: str, least: float) -> list[SiteNode]:
+    """Return groups of at least `least` pages whose names begin alike, beyond `prefix`.
+
+    Names are grouped by their next word (`sql-createtable.html`, `sql-select.html`), and those that
+    are left by their next letter or digit.
+    """
+
+    def next_word(node: SiteNode) -> str:
+        stem = node.name.partition("/")[0].rpartition(".")[0] or node.name
+        match = _WORD.match(stem, len(prefix))
+        return "" if match is None or match.end() == len(stem) else stem[: match.end()]
+
+    def next_letter(node: SiteNode) -> str:
+        return node.name[: len(prefix) + 1].casefold()
+
+    groups: list[SiteNode] = []
+    left = list(nodes)
+    for key in (next_word, next_letter):
+        members: dict[str, list[SiteNode]] = {}
+        for node in left:
+            members.setdefault(key(node), []).append(node)
+        for name, alike in members.items():
+            group = _group(alike)
+            if name not in ("", prefix) and len(alike) > 1 and group.pages >= least:
+                common = commonprefix([node.name for node in alike])  # noqa: RUF071 - of characters
+                group.prefix = max(common, name, key=len)
+                group.name = f"{group.prefix}*"
+                group.children = {node.name: node for node in alike}
+                groups.append(group)
+        taken = {id(node) for group in groups for node in group.children.values()}
+        left = [node for node in left if id(node) not in taken]
+    return groups
 
 
 def _with_index(parent: SiteNode, level: int) -> list[SiteNode]:
@@ -702,7 +860,7 @@ def _group(nodes: Sequence[SiteNode]) -> SiteNode:
 
 def label(node: SiteNode) -> str:
     """Return the name of a node, with a slash behind folders."""
-    return f"{node.name}/" if node.children else node.name
+    return f"{node.name}/" if node.children and not node.prefix else node.name
 
 
 def counted_label(node: SiteNode) -> str:
@@ -727,17 +885,18 @@ STATUSES: Final = {
     "no answer": "#000000",
 }
 OTHER: Final = "other"
-_FOLDER: Final = "#e8e8e8"
 _SITE_WIDTH: Final = 9.4
 _LINE: Final = 0.17  # height of a line of text in inches
 _MARGINS: Final = 1.5  # height of titles, axis and legend in inches
 _LOWEST, _HIGHEST = 3.0, 9.0
 _NAME: Final = 28
-_CHARACTERS: Final = 92  # of all columns together, at 8 points
+_CHARACTERS: Final = 82  # of all columns together, at 8 points
 _LISTED_FROM: Final = 3  # lines of a group that lists names
 _STRIPE: Final = 0.05
 _GAP: Final = 0.02
 _LARGEST: Final = 5
+_SHORTEST: Final = 12  # characters of a name that is cut
+_COLUMN_GAP: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -775,11 +934,21 @@ def site_figure(pages: Sequence[SitePage], subject: str, colors: SiteColors) -> 
     height = max(_LOWEST, min(_HIGHEST, _MARGINS + 0.3 * root.pages))
     figure = new_figure(_SITE_WIDTH, height)
     tree_axes, depth_axes = figure.subplots(1, 2, width_ratios=(3.6, 1.1))
-    title = f"{subject}: {_counted(len(pages))}"
-    figure.suptitle(literal(title), x=0.01, ha="left")
+    count = f": {_counted(len(pages))}"
+    title = f"{subject}{count}"
+    figure.suptitle(
+        f"{shorten(subject, _MAX_TITLE - len(count))}{count}",
+        x=0.01,
+        ha="left",
+        family=list(font_families()),
+    )
+    theme = figure_theme(figure)
+    visible = {name: theme.black if color == _BLACK else color
+               for name, color in colors.categories.items()}  # fmt: skip
+    colors = SiteColors(colors.label, visible)
     least = _LINE * max(root.pages, 1) / (height - _MARGINS)
     boxes = list(layout(root, least=least))
-    paint = _Paint(colors, _scale(boxes, colors))
+    paint = _Paint(colors, _scale(boxes, colors), theme)
     _draw_boxes(tree_axes, boxes, paint, least, max(root.pages, 1))
     _draw_depths(depth_axes, pages, colors)
     _draw_key(figure, tree_axes, paint, root)
@@ -797,19 +966,17 @@ class _Paint:
 
     colors: SiteColors
     scale: Any
+    theme: Theme
 
-    def face(self, node: SiteNode) -> str:
-        if self.scale is None:
-            return _FOLDER
-        return _FOLDER if node.mean is None else self.scale.to_rgba(node.mean)
+    def face(self, node: SiteNode) -> Any:
+        if self.scale is None or node.mean is None:
+            return self.theme.folder
+        return self.scale.to_rgba(node.mean)
 
     def ink(self, node: SiteNode) -> str:
         if self.scale is None or node.mean is None:
-            return INK
-        red, green, blue, _ = self.scale.to_rgba(node.mean)
-        linear = [each / 12.92 if each <= 0.04 else ((each + 0.055) / 1.055) ** 2.4  # noqa: PLR2004 - sRGB
-                  for each in (red, green, blue)]  # fmt: skip
-        light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+            return self.theme.ink
+        light = luminance(self.scale.to_rgba(node.mean))
         return "#000000" if light > 0.18 else "#ffffff"  # noqa: PLR2004 - equal contrast to both
 
 
@@ -842,8 +1009,11 @@ def _draw_boxes(
 
 def _draw_box(axes: Axes, box: SiteBox, paint: _Paint, least: float, width: int) -> None:
     node, left = box.node, float(box.level)
-    edge = {"edgecolor": "white", "linewidth": 0.8 if box.height >= least else 0.0}
-    _add_rectangle(axes, (left, box.top), 1 - _GAP, box.height, paint.face(node), **edge)
+    edge = {
+        "edgecolor": axes.get_figure().get_facecolor(),
+        "linewidth": 0.8 if box.height >= least else 0.0,
+    }
+    place = _add_rectangle(axes, (left, box.top), 1 - _GAP, box.height, paint.face(node), **edge)
     top = box.top
     for name, color in paint.colors.categories.items():
         if count := node.categories[name]:
@@ -851,16 +1021,17 @@ def _draw_box(axes: Axes, box: SiteBox, paint: _Paint, least: float, width: int)
             top += count
     if box.height >= least:
         lines = int(box.height / least)
-        _write(axes, box, paint.ink(node), lines=lines, width=width)
+        _write(axes, box, paint.ink(node), place, lines=lines, width=width)
 
 
-def _write(axes: Axes, box: SiteBox, ink: str, *, lines: int, width: int) -> None:
-    """Write into a box of `lines` lines of `width` characters."""
+def _write(axes: Axes, box: SiteBox, ink: str, place: Any, *, lines: int, width: int) -> None:
+    """Write into a box of `lines` lines of `width` characters, and nowhere else."""
     columns = _group_columns(box, lines, width) if box.grouped else [[_box_label(box.node, width)]]
     for number, words in enumerate(columns):
         x = box.level + _STRIPE + 0.02 + number * (1 - _STRIPE - _GAP) / len(columns)
         middle = box.top + box.height / 2
-        axes.text(x, middle, "\n".join(words), va="center", fontsize=8, color=ink, clip_on=True)
+        style: Any = {"va": "center", "fontsize": 8, "color": ink, "family": list(font_families())}
+        axes.text(x, middle, "\n".join(words), clip_on=True, **style).set_clip_path(place)
 
 
 def _box_label(node: SiteNode, width: int) -> str:
@@ -870,40 +1041,49 @@ def _box_label(node: SiteNode, width: int) -> str:
 
 def _group_columns(box: SiteBox, lines: int, width: int) -> list[list[str]]:
     """Return the text of a group in columns: its number of pages, and names of its members."""
-    title = f"+{_counted(box.node.pages)}"
+    # What is in a folder needs no number, which the folder has.
+    title = f"… {box.node.pages:,} more" if box.has_others else ""
+    if box.level == 0 and not title:
+        title = _counted(box.node.pages)
     if lines < _LISTED_FROM:
-        return [[literal(_in_line(title, box.grouped, width))]]
-    longest = min(max(map(len, box.grouped[: 4 * lines])), _NAME) + 2
-    count = max(1, min(width // longest, len(box.grouped) // (lines - 1) + 1))
-    names = [shorten(name, width // count - 2) for name in box.grouped]
-    rows = lines - 1
+        return [[_in_line(title, box.grouped, width)]]
+    rows = lines - bool(title)
+    names = [drawable(name) for name in box.grouped[: rows * width]]
+    longest = min(max(map(_columns, names[: 4 * rows])), _NAME) + _COLUMN_GAP
+    count = max(1, min(int(width // longest), -(-len(names) // rows)))
+    names = [shorten(name, width / count - _COLUMN_GAP) for name in names[: rows * count + 1]]
     if len(names) > rows * count:
         names = [*names[: rows * count - 1], "…"]
     parts = [names[start : start + rows] for start in range(0, len(names), rows)]
     height = max(map(len, parts))
     return [
-        [title if number == 0 else "", *part, *[""] * (height - len(part))]
+        [*([title if number == 0 else ""] if title else []), *part, *[""] * (height - len(part))]
         for number, part in enumerate(parts)
     ]
 
 
 def _in_line(title: str, names: Sequence[str], width: int) -> str:
     """Return the title, and as many names as fit into a line."""
-    fitting = ""
+    fitting = title
     for number, name in enumerate(names):
-        longer = f"{fitting}, {name}" if fitting else f"{title}: {name}"
-        if len(longer) + (3 if number + 1 < len(names) else 0) > width:
-            return f"{fitting}, …" if fitting else title
-        fitting = longer
+        separator = ", " if number else ": " if title else ""
+        more = ", …" if number + 1 < len(names) else ""
+        room = width - _columns(f"{fitting}{separator}{more}")
+        wide = _columns(drawable(name))
+        if room < min(wide, _SHORTEST):
+            return f"{fitting}, …" if number else fitting
+        if room < wide:
+            return f"{fitting}{separator}{shorten(name, room)}{more}"
+        fitting = f"{fitting}{separator}{shorten(name, room)}"
     return fitting
 
 
 def _add_rectangle(
     axes: Axes, corner: tuple[float, float], width: float, height: float, color: Any, **line: Any
-) -> None:
+) -> Any:
     from matplotlib.patches import Rectangle  # noqa: PLC0415 - an extra, and slow to load
 
-    axes.add_patch(Rectangle(corner, width, height, facecolor=color, **line))
+    return axes.add_patch(Rectangle(corner, width, height, facecolor=color, **line))
 
 
 # --------------------------------------------------------------------------------------- depths
