@@ -217,6 +217,8 @@ _FUNCTIONS: Final = "webdata_nb.toolkit.api"
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "cache":
+        import_module(_FUNCTIONS)  # its listings are displayed like other results
     if name in _MODULES:
         value: Any = import_module(_MODULES[name])
     else:

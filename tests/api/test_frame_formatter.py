@@ -179,6 +179,18 @@ def test_wide_frame_prints_as_text_of_80_columns() -> None:
         assert name in told
 
 
+def test_printed_frame_of_few_columns_keeps_them_in_their_order() -> None:
+    df = crawled(8).assign(
+        title=[f"A title of a page about the moss garden, number {n}" for n in range(8)]
+    )
+    chosen = ["depth", "title", "url", "status_code", "time_taken"]
+    text = str(df[chosen])
+    assert text.splitlines()[0].split() == chosen
+    assert max(map(len, text.splitlines())) <= 80
+    assert "8 rows of 5 columns" in text
+    assert "A title of" in text
+
+
 def test_rows_of_a_printed_frame_are_those_of_pandas() -> None:
     df = crawled(200)
     assert "the first 10 rows are shown" in str(df)

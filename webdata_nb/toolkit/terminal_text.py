@@ -69,6 +69,14 @@ def encodable_json(text: str) -> str:
     return text
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return whether a stream is a terminal; it may be missing or closed."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
 def make_streams_tolerant() -> None:
     """Let standard output and error print every character, in a process of our own."""
     for stream in (sys.stdout, sys.stderr):

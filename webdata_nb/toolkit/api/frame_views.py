@@ -27,7 +27,13 @@ from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.sites import changes_file, ranks
 from webdata_nb.toolkit.sites.audit import FINDING_COLUMNS, SEVERITIES, issue_kinds
 from webdata_nb.toolkit.sites.pages import listed_urls
-from webdata_nb.toolkit.terminal_text import display_width, encodable, isolated, printable_line
+from webdata_nb.toolkit.terminal_text import (
+    display_width,
+    encodable,
+    is_terminal,
+    isolated,
+    printable_line,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -276,6 +282,8 @@ def _view(df: pd.DataFrame, most: int) -> FrameView:
     # A query is an input, as those that a user added: it comes first.
     known = {name for schema in with_names for name in (*schema.names, "move")} - {"query"}
     columns, rows = [str(name) for name in df.columns], frame.to_lists(head)
+    if frame.receipt_kind(df) == "cache":  # a listing, whose columns are in no schema
+        known.update(columns)
     return FrameView(
         columns=columns,
         rows=rows,
@@ -573,25 +581,35 @@ def first_line(markdown: str) -> str:
 
 
 _TEXT_COLUMNS: Final = 80
-_LONGEST_CELL: Final = 28
-_LONGEST_ADDRESS: Final = 30
+_LONGEST_CELL: Final = 29
+# The last one is for the columns that fit, where even the shortest are too long.
+_LONGEST_CELLS_OF_FEW: Final = (60, 40, 30, 24, 18, _LONGEST_CELL)
+_IDENTIFIER: Final = 36  # such as that of a job, which nobody could copy in parts
 _GAP: Final = 2
 
 
 def compact_text(df: pd.DataFrame, most_rows: int) -> str:
-    """Return the first rows of a result frame as text that is no wider than a terminal."""
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else _TEXT_COLUMNS
+    """Return the first rows of a result frame as text that is no wider than a terminal.
+
+    Of a few columns all are there, in their order and with shorter texts if need be.
+    """
+    room = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else _TEXT_COLUMNS
     view = _view(df, most_rows)
     labels = [str(number) for number in df.index[: len(view.rows)]]
-    columns = [
-        [name, *(_text_cell(name, row[place], view.host(place)) for row in view.rows)]
-        for place, name in enumerate(view.columns)
-    ]
     label_width = max(map(display_width, ["", *labels]))
+    columns: list[list[str]] = []
 
     def width(place: int) -> int:
         return _GAP + max(map(display_width, columns[place]))
 
+    are_few = len(view.columns) <= _MAX_COLUMNS
+    for longest in _LONGEST_CELLS_OF_FEW if are_few else (_LONGEST_CELL,):
+        columns = [
+            [name, *(_text_cell(name, row[place], view.host(place), longest) for row in view.rows)]
+            for place, name in enumerate(view.columns)
+        ]
+        if sum(map(width, range(len(columns)))) <= room - label_width:
+            break
     places = _choose(view, room - label_width, width)
     lines = []
     for number, label in enumerate(["", *labels]):
@@ -599,7 +617,7 @@ def compact_text(df: pd.DataFrame, most_rows: int) -> str:
         for place in places:
             cell = columns[place][number]
             pad = " " * (width(place) - _GAP - display_width(cell))
-            is_numeric = view.rows and any(tables.is_number(row[place]) for row in view.rows)
+            is_numeric = any(tables.is_number(row[place]) for row in view.rows)
             cells.append(f"{pad}{cell}" if is_numeric else f"{cell}{pad}")
         lines.append((" " * _GAP).join(cells).rstrip())
     notes = _notes(view, places)
@@ -607,21 +625,20 @@ def compact_text(df: pd.DataFrame, most_rows: int) -> str:
     return encodable("\n".join([*lines, *wrapped]))
 
 
-def _text_cell(column: str, value: Any, host: str) -> str:
+def _text_cell(column: str, value: Any, host: str, longest: int) -> str:
     """Return a value on one line, without control characters."""
     if tables.is_missing(value):
         return ""
     if isinstance(value, str):
         if tables.is_web_address(value):
-            return isolated(tables.shown_url(value, longest=_LONGEST_ADDRESS, host=host))
+            return isolated(tables.shown_url(value, longest=longest, host=host))
         text = first_line(value) if column in _RENDERED else value
         words = printable_line(" ".join(text.split()))
-        longest = _LONGEST_CELL if " " in words else _ONE_WORD
-        if display_width(words) > longest:
+        if display_width(words) > (longest if " " in words else max(longest, _IDENTIFIER)):
             words = f"{tables.head(words, longest - 1)}…"
         return isolated(words)
     if isinstance(value, dict):
-        return tables.middle(json.dumps(value, ensure_ascii=False, default=str), _LONGEST_CELL)
+        return tables.middle(json.dumps(value, ensure_ascii=False, default=str), longest)
     return _plain(column, value)
 
 

@@ -31,6 +31,7 @@ from webdata_nb.toolkit.display.bars import (
     View,
     show_notice,
 )
+from webdata_nb.toolkit.terminal_text import is_terminal
 
 PainterFactory = Callable[[View], Painter]
 OnChange = Callable[[View], object]
@@ -287,11 +288,4 @@ def place() -> Place:
     if kernel is not None:
         # papermill and nbclient allow no input, so there is nobody to click.
         return "live" if getattr(kernel, "_allow_stdin", False) else "headless"
-    return "terminal" if _is_terminal(sys.stderr) else "elsewhere"
-
-
-def _is_terminal(stream: Any) -> bool:
-    try:
-        return stream is not None and bool(stream.isatty())
-    except ValueError:  # closed
-        return False
+    return "terminal" if is_terminal(sys.stderr) else "elsewhere"
