@@ -52,7 +52,8 @@ class Analyst:
         assert done.returncode == 0, done.stderr[-3000:]
         ran = cells(made)
         outputs = [output for cell in ran for output in cell["outputs"]]
-        assert [each for each in outputs if each.get("name") == "stderr"] == []
+        said = [each["text"] for each in outputs if each.get("name") == "stderr"]
+        assert said == [], said
         return ran
 
     @property
