@@ -194,7 +194,8 @@ import json
 import pandas as pd
 
 frames = [pd.read_parquet("pages.parquet"), pd.read_excel("pages.xlsx"), pd.read_csv("pages.csv")]
-print(json.dumps([[list(frame["url"]), list(frame["status_code"])] for frame in frames]))
+names = ["url", "status_code", "title"]
+print(json.dumps([[frame[name].tolist() for name in names] for frame in frames]))
 """
 
 
@@ -216,6 +217,12 @@ def test_results_opened_without_the_package(
     assert parquet == excel == comma
     assert len(parquet[0]) == 50
     assert set(parquet[0]) <= truth.replies.keys()
+    # Lists are JSON in the formats that have none.
+    for rows in (analyst.sheet("pages.xlsx"), analyst.csv("pages.csv")):
+        for row, stored in zip(rows, analyst.parquet("pages.parquet"), strict=True):
+            assert json.loads(row["links"] or "null") == stored["links"]
+            headings = [each["text"] for each in json.loads(row["headings"] or "[]")]
+            assert headings == [each["text"] for each in stored["headings"] or []]
     titles = {row["url"]: row["title"] for row in analyst.sheet("pages.xlsx")}
     read_titles = {url: page.titles[0] for url, page in truth.pages.items() if url in titles}
     assert {url: title for url, title in titles.items() if url in read_titles} == read_titles
