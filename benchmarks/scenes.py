@@ -156,6 +156,8 @@ def all_scenes(where: SceneSites) -> Iterator[Scene]:
     )
     plots = tuple(f"plot_crawl(site({n}))" for n in (5, 50, 1000, 20_000))
     yield Scene("plots", _PLOT_SETUP, plots)
+    sizes = ((1, 30), (5, 2), (5, 30), (20, 5), (50, 30))
+    yield Scene("ranks", RANK_SETUP, tuple(f"plot_ranks(ranks{size})" for size in sizes))
 
 
 _SCRIPTS: Final = """\
@@ -193,4 +195,31 @@ def site(pages):
     df["time_taken"] = [draw.expovariate(4) for _ in range(len(df))]
     df.attrs = {"webdata": {"kind": "crawl", "subject": "https://docs.example.com/"}}
     return df
+"""
+
+# Queries whose ranks move from day to day; some searches fail.
+RANK_SETUP: Final = """\
+import random
+import pandas as pd
+from webdata_nb import plot_ranks
+
+topics = ["rain gauge", "barometer", "aurora forecast", "wind speed", "tide table", "sea fog",
+          "cloud types", "snow depth", "frost warning", "storm surge", "sunshine", "thermometer"]
+
+def ranks(queries, days):
+    chance, rows = random.Random(2), []
+    names = [topics[n % 12] + (f" {n // 12 + 1}" if n >= 12 else "") for n in range(queries)]
+    places = {name: chance.randint(1, 11) for name in names}
+    for day in pd.date_range("2026-11-01 06:30", periods=days, tz="UTC"):
+        for name in names:
+            place = places[name] + chance.choice([-1, -1, 0, 0, 0, 1, 1])
+            places[name] = place = min(12, max(1, place))
+            status = "not_ranked" if place > 10 else "ranked"
+            status = "failed" if chance.random() < 0.03 else status
+            rank = place if status == "ranked" else None
+            rows.append([name, "engine_one", None, None, "example.com", status, rank, None, 10,
+                         "brave", str(day), day])
+    keys = ["query", "engine", "language", "country", "site"]
+    columns = [*keys, "status", "rank", "url", "num_results", "provider", "snapshot", "taken_at"]
+    return pd.DataFrame(rows, columns=columns)
 """

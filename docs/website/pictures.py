@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from PIL import Image, PngImagePlugin
 from playwright.sync_api import sync_playwright
 
+from benchmarks.scenes import RANK_SETUP
 from docs.website.diagrams import DIGEST_KEY, architecture_diagram, digest
 from docs.website.tutorial import tutorial_cells
 from tests.notebooks import lab as labs
@@ -40,28 +41,7 @@ _CRAWL: Final = (
     "from webdata_nb import crawl_df",
     f'pages = crawl_df("http://localhost:{_PORT}/", max_pages={_PAGES})\npages',
 )
-# Twelve queries over thirty days, some of whose searches failed.
-_RANKS: Final = """\
-import random
-import pandas as pd
-from webdata_nb import plot_ranks
-
-queries = ["rain gauge", "barometer", "aurora forecast", "wind speed", "tide table", "sea fog",
-           "cloud types", "snow depth", "frost warning", "storm surge", "sunshine", "thermometer"]
-chance, rows = random.Random(2), []
-places = {query: chance.randint(1, 11) for query in queries}
-for day in pd.date_range("2026-11-01 06:30", periods=30, tz="UTC"):
-    for query in queries:
-        places[query] = min(12, max(1, places[query] + chance.choice([-1, -1, 0, 0, 0, 1, 1])))
-        status = "failed" if chance.random() < 0.03 else "ranked"
-        status = "not_ranked" if status == "ranked" and places[query] > 10 else status
-        rank = places[query] if status == "ranked" else None
-        rows.append([query, "engine_one", None, None, "example.com", status, rank, None, 10,
-                     "brave", str(day), day])
-names = ["query", "engine", "language", "country", "site", "status", "rank", "url", "num_results",
-         "provider", "snapshot", "taken_at"]
-plot_ranks(pd.DataFrame(rows, columns=names))
-"""
+_RANKS: Final = f"{RANK_SETUP}\nplot_ranks(ranks(12, 30))"
 _SIZE: Final = (1040, 740)
 _FRAME_MS: Final = 200
 _RESULT_MS: Final = 5000

@@ -309,7 +309,7 @@ def test_a_failure_is_a_gap_and_what_has_no_rank_is_in_the_band() -> None:
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == ["1", "2", "3", ">10"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == [
-        "not among the first 10", "the search failed"
+        "not among the first 10", "search failed"
     ]  # fmt: skip
     assert texts(axes) == ["a  1 ▲2"]
     assert figure.get_suptitle() == (

@@ -366,15 +366,15 @@ class RankTrack:
 UP, DOWN = "\u25b2", "\u25bc"
 # More series than these are in panels of their own.
 _MAX_IN_ONE: Final = 6
-_PANELS_IN_ROW: Final = 4
-_RANKS_WIDTH: Final = 8.6
+# It fits an output of 600 pixels, that of a window of 800, without a scroll bar.
+_RANKS_WIDTH: Final = 7.0
+# Names have more room in three columns, and so many panels more in four.
+_THREE_COLUMNS: Final = 24
 MAX_PANELS: Final = 60
-_BETTER: Final = ("#0072B2", "better than in the first snapshot")
+_BETTER: Final = ("#0072B2", "better than at first")
 _WORSE: Final = ("#D55E00", "worse")
 _EQUAL: Final = ("#767676", "the same")
 _BAND: Final = "#eeeeee"
-# In points: the width of a panel, for its name and its last rank.
-_PANEL_WIDTH: Final = 132.0
 
 
 def tracks_figure(
@@ -395,13 +395,14 @@ def tracks_figure(
         _draw_together(figure.subplots(), times, tracks, scale, height)
         figure.legend(handles=handles, loc="outside lower left", ncols=5, frameon=False, fontsize=8)
     else:
-        rows = -(-len(tracks) // _PANELS_IN_ROW)
+        columns = 3 if len(tracks) <= _THREE_COLUMNS else 4
+        rows = -(-len(tracks) // columns)
         height = 1.15 + 0.92 * rows
         figure = new_figure(_RANKS_WIDTH, height)
         # Constrained layout takes seconds for 50 panels.
         figure.set_layout_engine("none")
         margins = {"top": 1 - 0.62 / height, "bottom": 0.58 / height, "hspace": 0.55}
-        _draw_panels(figure, times, tracks, scale, (rows, margins))
+        _draw_panels(figure, times, tracks, scale, (rows, columns, margins))
         figure.legend(
             handles=[*(_direction_handles(tracks) if len(times) > 1 else ()), *handles],
             loc="lower left",
@@ -507,13 +508,14 @@ def _draw_panels(
     times: Sequence[Any],
     tracks: Sequence[RankTrack],
     scale: _RankScale,
-    layout: tuple[int, Mapping[str, float]],
+    layout: tuple[int, int, Mapping[str, float]],
 ) -> None:
     """Draw each series in a panel of its own, with its name and its last rank above."""
-    rows, margins = layout
+    rows, columns, margins = layout
+    points = 72 * _RANKS_WIDTH * 0.93 / (columns + 0.1 * (columns - 1))
     grid = figure.subplots(
-        rows, _PANELS_IN_ROW, sharex=True, sharey=True, squeeze=False,
-        gridspec_kw={"left": 0.04, "right": 0.985, "wspace": 0.1, **margins},
+        rows, columns, sharex=True, sharey=True, squeeze=False,
+        gridspec_kw={"left": 0.05, "right": 0.98, "wspace": 0.1, **margins},
     )  # fmt: skip
     for number, axes in enumerate(grid.flat):
         if number >= len(tracks):
@@ -523,7 +525,7 @@ def _draw_panels(
         scale.prepare(axes, list(dict.fromkeys([1, max(1, scale.lowest // 2)])), 7)
         scale.draw(axes, times, track, _direction(track)[0], size=2.6)
         last = track.last(scale.wanted)
-        room = _PANEL_WIDTH - _text_width(f"{last}  ", 8)
+        room = points - _text_width(f"{last}  ", 8)
         name, most = shorten(track.name, 60), 60
         while _text_width(name, 8) > room and most > 1:
             most = min(most, len(name)) - 1
@@ -535,7 +537,7 @@ def _draw_panels(
     # All panels share their ticks; those without a panel below have the labels.
     _set_snapshot_ticks(grid[0][0], times, 2)
     for number, axes in enumerate(list(grid.flat)[: len(tracks)]):
-        axes.tick_params(labelbottom=number + _PANELS_IN_ROW >= len(tracks))
+        axes.tick_params(labelbottom=number + columns >= len(tracks))
         for label, side in zip(axes.get_xticklabels(), ("left", "right"), strict=False):
             label.set_ha(side if len(times) > 1 else "center")
 
@@ -585,7 +587,7 @@ def _track_handles(tracks: Sequence[RankTrack], wanted: int) -> list[Any]:
     style: dict[str, Any] = {"linestyle": "none", "color": INK, "markersize": 5}
     marks = {
         "not_ranked": ("o", f"not among the first {wanted}"),
-        "failed": ("x", "the search failed"),
+        "failed": ("x", "search failed"),
     }
     return [
         Line2D([], [], marker=marker, markerfacecolor="white", label=label, **style)
