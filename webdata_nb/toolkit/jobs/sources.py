@@ -57,6 +57,7 @@ from webdata_nb.errors import (
     JobTimeout,
     NotFound,
     NotSupported,
+    PermissionDenied,
     WebdataError,
 )
 from webdata_nb.toolkit import bridge
@@ -218,10 +219,12 @@ async def _start(client: Client, spec: JobSpec, key: str | None, wait_s: int) ->
         return await client.start_crawl(body, idempotency_key=key)
     try:
         return await client.start_extended_crawl(body, idempotency_key=key)
-    except (NotFound, NotSupported) as error:
+    except (NotFound, NotSupported, PermissionDenied) as error:
         if with_pattern is not None:
             client.offers_folders = False
             return await _start(client, with_pattern, key, wait_s)
+        if isinstance(error, PermissionDenied):  # gateways say so of paths that they do not know
+            raise
         raise NotSupported(
             f"the service at {client.base_url} does not offer POST {paths.EXTENDED_CRAWLS}, which "
             f"{purpose} needs; nothing was started",
