@@ -152,11 +152,10 @@ def test_watch_keeps_to_the_folder(linked: Site) -> None:
 @pytest.mark.usefixtures("local_session")
 def test_the_name_of_the_contract_works_wherever_a_crawl_is_described(linked: Site) -> None:
     url = linked.at("/shop/")
-    wide: dict[str, Any] = {"allow_external_links": True, "max_pages": 3}
-    crawl: Any = crawl_df
-    assert estimate(crawl, url, **wide) == estimate(crawl_df, url, scope="any", max_pages=3)
+    named = estimate(crawl_df, url, allow_external_links=True, max_pages=3)
+    assert named == estimate(crawl_df, url, scope="any", max_pages=3)
     with connect() as session:
-        assert len(session.crawl_df(url, **wide)) == 3
+        assert len(session.crawl_df(url, allow_external_links=True, max_pages=3)) == 3
     assert len(history_df(crawl_df, url, scope="any", max_pages=3)) == 3
     with pytest.raises(TypeError, match="allow_external_links"):
         estimate(search_df, "q", allow_external_links=True)  # type: ignore[arg-type]
