@@ -224,8 +224,9 @@ def chunks_df(
         "by": by,
         "tokens": name,
         "near": near,
-        "line": f"{len(rows):,} chunks of {pages:,} pages, up to {size:,} tokens ({name}) each; "
-        f"{duplicates:,} near-duplicates; {frame.receipt_line(df)}".rstrip("; "),
+        "line": f"{_counted(len(rows), 'chunk')} of {_counted(pages, 'page')}, up to {size:,} "
+        f"tokens ({name}) each; {_counted(duplicates, 'near-duplicate')}; "
+        f"{frame.receipt_line(df)}".rstrip("; "),
     }
     table = pa.table(
         [pa.array([row.get(name) for row in rows], kind) for name, kind in _COLUMNS.items()],
@@ -233,6 +234,10 @@ def chunks_df(
     )
     backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
     return frame.build(table, attrs=attrs, dtype_backend=backend)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _counter(tokens: object) -> tuple[str, TokenCounter]:
