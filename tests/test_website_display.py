@@ -29,6 +29,7 @@ PAGES: Final = (
     "recipes/team",
     "notebooks/01_quickstart",
     "notebooks/05_batch_research",
+    "coming-from",
     "guide/crawling",
     "guide/extraction",
     "guide/operations",

@@ -577,7 +577,7 @@ def test_team(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_code_for_people_who_come_from_other_tools(world: World) -> None:
-    page = "../guide/coming-from"
+    page = "../coming-from"
     in_docs = {world.site.at(path) for path in web.PAGES if path.startswith("/docs/")}
     products = world.run(page, 0)["products"]
     expected = {name: web.PRICES[name] for name in ("kettle", "mug")}
