@@ -19,7 +19,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, compress
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from webdata_nb.page.content.block_tree import (
@@ -87,13 +87,13 @@ _FORMATTING: Final = word_set(
 _PARTS_ONLY: Final = (
     HEADINGS
     | _FORMATTING
-    | word_set("td th dt img picture source time hr input option thead tbody tfoot col")
+    | word_set("td th img picture source time hr input option thead tbody tfoot col")
     | word_set("colgroup caption figcaption legend summary video audio nav header footer")
 )
 _CONTAINERS: Final = word_set("div section aside ul ol table main article nav header footer form")
 # These are records if they have several texts.
 _ITEMS: Final = word_set("li tr article")
-_MAYBE_RECORDS: Final = word_set("p dd span label cite blockquote address")
+_MAYBE_RECORDS: Final = word_set("p dt dd span label cite blockquote address")
 # Elements of one text that are neither records nor the beginning of one.
 _PLAIN: Final = _FORMATTING | word_set("span time meta data label")
 _BESIDE: Final = (
@@ -111,13 +111,14 @@ _INNER_SHARE: Final = 0.85  # of the text of containers that belongs to the reco
 _MIN_PARTS: Final = 2
 _FEW: Final = 3
 _REGULAR: Final = 0.6
+_FIRST: Final = 8  # records that stand for all of a group
 _COVERED_WEIGHT: Final = 0.25
 _HEADING_BONUS: Final = 0.1
 _SAME_TEXT: Final = 0.8
 _ONE_KIND: Final = 0.7
 _BESIDE_WEIGHT: Final = 0.2
 _OUTSIDE_WEIGHT: Final = 0.02
-_FEW_WEIGHT: Final = 0.4
+_FEW_WEIGHT: Final = 0.2
 _MAX_BESIDE_SHARE: Final = 0.4  # of the page's text
 _MAX_MENU_SHARE: Final = 0.9
 _LINKS_WEIGHT: Final = 2.0
@@ -190,16 +191,21 @@ class FlatPage:
         """Return the paths of the parts in an element."""
         return frozenset(self.part_paths[self.first_parts[node] : self.end_parts[node]])
 
-    def tags_below(self, span: Span) -> set[tuple[str, ...]]:
-        """Return the paths of the parts of a record below it."""
-        top = self.own_steps[span.node]
+    def has_inside(self, node: int, tag: str) -> bool:
+        """Return whether an element contains one with a tag."""
+        return any(self.step(inner).tag == tag for inner in range(node + 1, self.ends[node]))
+
+    def tags_below(self, spans: Sequence[Span]) -> set[tuple[str, ...]]:
+        """Return the paths of the parts of the first records, below them."""
         found = set()
-        for part in self.parts[span.first_part : span.end_part]:
-            step, tags = part[1], []
-            while step not in {top, -1}:
-                tags.append(self.steps[step].tag)
-                step = self.steps[step].above
-            found.add(tuple(tags))
+        for span in spans[:_FIRST]:
+            top = self.own_steps[span.node]
+            for part in self.parts[span.first_part : span.end_part]:
+                step, tags = part[1], []
+                while step not in {top, -1}:
+                    tags.append(self.steps[step].tag)
+                    step = self.steps[step].above
+                found.add(tuple(tags))
         return found
 
     def path(self, node: int) -> list[Step]:
@@ -403,10 +409,11 @@ def _is_prose(children: Sequence[Any]) -> bool:
     around = inside = 0
     is_opened = False  # by text, or by emphasis right before text
     is_formatted = True
-    last = ""
+    last = end = ""
     for child in children:
         if type(child) is Text:
-            length = len(child.data.strip())
+            end = child.data
+            length = len(end.strip())
             if length and not around and (inside == 0 or last in _EMPHASIS):
                 is_opened = True
             around += length
@@ -420,9 +427,15 @@ def _is_prose(children: Sequence[Any]) -> bool:
                 is_formatted = False
             inside += len(child.text)
             last = tag if not last else "several"
+            end = ""
     if is_formatted:
         return is_opened or (around == 0 and len(children) == 1)
-    return is_opened and around >= _AROUND and around >= inside
+    if not is_opened:
+        return False
+    if around >= _AROUND and around >= inside:
+        return True
+    # A sentence goes on after the element in it; a list of parts has separators and numbers.
+    return end.strip().replace(" ", "").rstrip(".").isalpha()
 
 
 # Groups
@@ -478,12 +491,17 @@ def find_groups(flat: FlatPage) -> list[Group]:
     merged: list[Group] = []
     for group in kept:
         own = flat.step(group.spans[0].node)
-        shape = flat.tags_below(group.spans[0])
+        shape = flat.tags_below(group.spans)
         for other in merged:
             same = flat.step(other.spans[0].node)
-            if (same.tag, same.name) != (own.tag, own.name) or not own.name:
+            columns = (
+                [re.sub(r":\d+", "", step.tag) for step in path]
+                for path in (flat.path(other.spans[0].node), flat.path(group.spans[0].node))
+            )
+            is_named = bool(own.name) and (same.tag, same.name) == (own.tag, own.name)
+            if not is_named and len({*map(tuple, columns)}) > 1:
                 continue
-            theirs = flat.tags_below(other.spans[0])
+            theirs = flat.tags_below(other.spans)
             zones = {flat.zones[each.spans[0].node] for each in (group, other)}
             if len(zones) > 1 or group.rows or other.rows:
                 continue
@@ -518,11 +536,12 @@ def _alike(flat: FlatPage, nodes: Sequence[int]) -> list[list[int]]:
                     likeness = len(shape & other) / len(shape | other)
                     if tokens and names:
                         common = len(tokens & names) / min(len(tokens), len(names))
-                        least = _NAMED_SHAPE if common >= _SIMILAR_SHAPE else _SAME_SHAPE
+                        other_class = _SIMILAR_SHAPE if items else _SAME_SHAPE
+                        least = _NAMED_SHAPE if common >= _SIMILAR_SHAPE else other_class
                     elif tokens == names:
                         least = _NAMED_SHAPE if items else _SIMILAR_SHAPE
                     else:
-                        least = _SAME_SHAPE
+                        least = _SIMILAR_SHAPE if items else _SAME_SHAPE
                     if likeness >= least and likeness > best:
                         best, members, shapes = likeness, each, others
             if members is None or shapes is None:
@@ -533,6 +552,16 @@ def _alike(flat: FlatPage, nodes: Sequence[int]) -> list[list[int]]:
                 shapes.append((shape, tokens))
             found[key] = members
         members.append(node)
+    if flat.step(nodes[0]).tag == "li" and len(clusters) > 1:
+        # An entry with entries below it is one as well, as in an index.
+        largest = max(clusters, key=lambda each: len(each[-1]))
+        for cluster in clusters:
+            if cluster is not largest and cluster[1:3] == largest[1:3]:
+                nested = [n for n in cluster[-1] if flat.has_inside(n, "li")]
+                if 2 * len(nested) > len(cluster[-1]):
+                    largest[-1].extend(cluster[-1])
+                    cluster[-1].clear()
+        largest[-1].sort()
     return [members for *_, members in clusters]
 
 
@@ -630,6 +659,11 @@ def _table_groups(flat: FlatPage) -> Iterator[Group]:
                 parts += ((part[0], column, part[2]) for part in own if part[0] != "text")
             spans.append(flat.span(flat.parents[first]))
             rows.append(parts)
+        # Where rows have links, a single text without one is the heading of a section.
+        linked = [any(part[0] == "link" for part in row) for row in rows]
+        if sum(linked) >= _REGULAR * len(rows):
+            keep = [has or len(row) > 1 for has, row in zip(linked, rows, strict=True)]
+            spans, rows = list(compress(spans, keep)), list(compress(rows, keep))
         if len(spans) > 1:
             yield Group(spans, texts.header, rows)
 
@@ -651,10 +685,12 @@ def _is_container(flat: FlatPage, outer: Group, inner: Group) -> bool:
     """Return whether the records of a group only arrange those of another one."""
     if len(inner.spans) < 1.5 * len(outer.spans) or outer.rows is not None:
         return False
+    least = _INNER_SHARE
     if inner.rows is not None:
         kinds = _alike(flat, [span.node for span in inner.spans])
         if max(map(len, kinds)) < _ONE_KIND * len(inner.spans):
             return False  # records of several rows
+        least = _SIMILAR_SHAPE  # rows below headings
     firsts = {flat.parts[span.first_part][2] for span in inner.spans}
     if 2 * len(firsts) <= len(inner.spans):
         return False  # pairs of a label and a value
@@ -662,7 +698,6 @@ def _is_container(flat: FlatPage, outer: Group, inner: Group) -> bool:
     total = sum(flat.length(span) for span in outer.spans)
     share = sum(flat.length(span) for span in inner.spans) / max(1, total)
     texts = parts[len(parts) // 2]
-    least = _INNER_SHARE
     if len(outer.spans) <= _SECTIONS and len(inner.spans) >= _FEW * len(outer.spans):
         least = _SIMILAR_SHAPE  # sections of the page
     return share >= least and texts >= _MIN_PARTS
@@ -1220,7 +1255,10 @@ def _numbers(texts: Texts, languages: Sequence[str]) -> dict[int, Any]:
         found = _NUMBER.search(text)
         if found is None:
             return {0: None}
-        around.add((text[: found.start()], text[found.end() :]))
+        before = text[: found.start()]
+        if before.upper() != before.lower():
+            return {0: None}  # "Chapter 3" is a name
+        around.add((before, text[found.end() :]))
         numbers[n] = parse_number(found[0], decimal_comma=uses_decimal_comma(languages[n]))
     same = len(around) == 1 and sum(map(len, next(iter(around)))) <= _MAX_LABEL
     return numbers if same else {0: None}
