@@ -27,7 +27,7 @@ def test_dir_leaves_out_async_forms() -> None:
         for name in webdata_nb.__all__
         if inspect.iscoroutinefunction(getattr(webdata_nb, name))
     }
-    assert len(hidden) == 20
+    assert len(hidden) == 21
     assert "advertisers_df" in dir(webdata_nb)
 
 

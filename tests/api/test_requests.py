@@ -145,7 +145,7 @@ def test_usage_is_one_row_whatever_has_no_limit(service: WireService) -> None:
         (
             lambda: crawl_df(SITE, max_pages=3, scrape_options={"formats": [], "timeout": 100}),
             paths.CRAWL,
-            {"url": SITE, "max_pages": 3, "scrape_options": {"formats": [], "timeout": 100}},
+            {"url": SITE, "max_pages": 3, "scrape_options": {"formats": [], "timeout": 100_000}},
         ),
         (
             lambda: creatives_df("AR1", ocr=True),

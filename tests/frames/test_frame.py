@@ -61,6 +61,7 @@ SCRAPED = {
     "images": "object",
     "headings": "object",
     "structured_data": "object",
+    "records": "object",
     "screenshot": "object",
     "extract": "object",
     "metadata": "object",

@@ -1,4 +1,4 @@
-"""What `records_df` reads: generated and real listings, pages of one template, hostile pages."""
+"""The frames of `records_df`: columns, sources, pages of a listing, templates, hostile pages."""
 
 from __future__ import annotations
 
@@ -8,19 +8,12 @@ from typing import Any, Final
 import pandas as pd
 import pytest
 
-from benchmarks.records import ours
-from tests.records.documentation import INDEXES, Index
-from tests.records.scoring import Score, score
-from tests.records.sites import site
-from tests.records.wcxb import html_of, labelled_pages, score_page
-from tests.requirements import require
 from webdata_nb import connect, records_df
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.page.extract.records import MAX_CHARACTERS, MAX_PARTS, MAX_RECORDS
 
-# Seeds that were not looked at: each layout twice. `benchmarks.records` reads all of them.
-HELD_OUT: Final = range(1, 80, 2)
+DASH: Final = "\u2013"
 CARD: Final = (
     '<div class="card"><a href="/p/{n}"><img src="/i/{n}.jpg"></a><h3>Thing {n}</h3>'
     '<span class="price">{n},50 €</span>{extra}<button>Buy</button></div>'
@@ -42,35 +35,6 @@ def cards(first: int, count: int, *, lang: str = "de") -> str:
         f'<html lang="{lang}"><body><nav><ul>{menu}</ul></nav>'
         f'<main><div class="row">{"".join(texts)}</div></main></body></html>'
     )
-
-
-def test_generated_listings_are_read() -> None:
-    total = Score()
-    for seed in HELD_OUT:
-        each = site(seed)
-        total += score(ours(each.pages, each.by), each.main, each.pages)
-    assert total.records.f1 >= 0.97
-    assert total.values.f1 >= 0.95
-    assert not total.invented
-
-
-def test_real_listings_are_read() -> None:
-    pages = labelled_pages("held_out")
-    html = html_of(require("corpora"), pages)
-    total = Score()
-    for page in pages:
-        total += score_page(ours({page.url: html[page.key]}), page)
-    assert total.records.f1 >= 0.85
-
-
-@pytest.mark.parametrize("index", INDEXES, ids=lambda index: f"{index.component}-{index.path}")
-def test_documentation_indexes_have_as_many_records(index: Index) -> None:
-    body, true = index.load(require(index.component))
-    result = score(ours({index.url: body}), true, {index.url: body})
-    assert result.records.given == pytest.approx(result.records.true, abs=0)
-    if "genindex" not in index.path:  # an entry with entries below it has their texts, too
-        assert result.records.f1 == 1
-    assert not result.invented
 
 
 def test_columns_are_named_and_typed() -> None:
@@ -144,7 +108,7 @@ def test_groups_are_listed_and_chosen() -> None:
     with pytest.raises(InvalidArgument, match="without group"):
         records_df(pages, groups=True, group=1)
     with pytest.raises(InvalidArgument, match="no column records or raw_html or html"):
-        records_df(pages[["url"]])
+        records_df(pages.drop(columns="html").assign(title="T"))
 
 
 @pytest.mark.parametrize("html", ["", "<p>Only a text.</p>", "<ul><li>one</li></ul>", "\0"])
@@ -180,19 +144,21 @@ def test_hostile_pages_stay_within_the_limits(html: str) -> None:
 
 
 def test_values_that_stand_for_none_are_null_in_typed_columns() -> None:
-    rows = "".join(f"<tr><td>Row {n}</td><td>{n if n % 3 else '–'}</td></tr>" for n in range(9))
+    rows = "".join(f"<tr><td>Row {n}</td><td>{n if n % 3 else DASH}</td></tr>" for n in range(9))
     table = f"<table><tr><th>Name</th><th>Count</th></tr>{rows}</table>"
     records = records_df(frame(table))
     assert records["Count"].dtype == "Int64"
     assert records["Count"].isna().tolist() == [n % 3 == 0 for n in range(9)]
-    missing = table.replace(">1<", ">–<")
-    assert len(records_df(frame(missing.translate(str.maketrans("24578", "–––––"))))) == 9
+    missing = table.replace(">1<", f">{DASH}<")
+    assert (
+        len(records_df(frame(missing.translate(str.maketrans(dict.fromkeys("24578", DASH)))))) == 9
+    )
 
 
 def test_the_service_reads_records_in_its_workers(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("WEBDATA_HOME", str(home))
+    monkeypatch.setenv("WEBDATA_HOME", str(tmp_path))
     with SampleSite() as sample, connect() as session:
         url = f"{sample.url}articles/"
         one = session.records_df(url)
