@@ -169,7 +169,9 @@ def test_a_report_begins_with_the_ten_kinds_that_matter_most(tmp_path: Path) -> 
     rows = [(name, f"http://a.test/{name}", "", sources, 3) for name in list(issue_kinds())[:14]]
     df = findings(*rows)
     df["priority"] = pd.array(range(14, 28), dtype="Int16")
-    df.loc[13, ["scope", "evidence", "count"]] = ["site", "690 of 691 pages", 690]
+    df.loc[13, "scope"] = "site"
+    df.loc[13, "evidence"] = "690 of 691 pages"
+    df.loc[13, "count"] = 690
     html = audit_report(df, tmp_path / "audit.html").read_text("utf-8")
     top, rest = html.split("What matters most")[1].split("Other findings")
     listed = re.findall(r'<a href="#(\w+)"', top)

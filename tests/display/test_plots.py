@@ -5,16 +5,22 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from base64 import b64decode
+from io import BytesIO
 from typing import Any
 from urllib.parse import quote
 
 import matplotlib.style
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.patches import Patch
+from PIL import Image
 from turbohtml import parse
 
 from webdata_nb import plot_crawl, plot_ranks
 from webdata_nb.errors import InvalidArgument
+from webdata_nb.toolkit.display import plots
 from webdata_nb.toolkit.display.plots import luminance
 
 
@@ -178,15 +184,50 @@ def test_a_hundred_thousand_pages_are_few_boxes() -> None:
 
 
 def test_figures_follow_the_theme_of_the_notebook() -> None:
-    df = crawl(["https://a.test/x/1"], [None])
-    light = plot_crawl(df)._repr_html_()  # type: ignore[attr-defined]
-    assert '<img class="webdata-light"' in light
-    assert '[data-jp-theme-light="false"] .webdata-light' in light
+    df = crawl([f"https://a.test/x/{n}" for n in range(30)], [None] * 30)
+    df["time_taken"] = [n / 10 for n in range(30)]
+    for figure in (plot_crawl(df), plot_crawl(df, color="time_taken")):
+        colors = [text.get_color() for text in figure.axes[0].texts]
+        faces = [patch.get_facecolor() for patch in figure.findobj(Patch)]
+        light, dark = pictures(figure)
+        assert light[0] == "webdata-light"
+        assert dark[0] == "webdata-dark"
+        assert "display:none" in dark[1]
+        assert light[2][0, 0].tolist() == [255, 255, 255]
+        assert max(dark[2][0, 0]) < 25
+        assert [text.get_color() for text in figure.axes[0].texts] == colors
+        assert [patch.get_facecolor() for patch in figure.findobj(Patch)] == faces
+        assert figure.get_facecolor() == (1, 1, 1, 1)
     with matplotlib.style.context("dark_background"):
-        figure: Any = plot_crawl(df)
-        assert '<img class="webdata-dark"' in figure._repr_html_()
-        # "no answer" is black on white, and white on black.
-        assert luminance(figure.axes[1].patches[-2].get_facecolor()) > 0.5
+        [(name, _, only)] = pictures(plot_crawl(df))
+    assert name == "webdata-light"
+    assert max(only[0, 0]) == 0
+
+
+def pictures(figure: Any) -> list[tuple[str, str, Any]]:
+    """Return class, style and pixels of the pictures of a figure in a notebook."""
+    found = []
+    for image in parse(figure._repr_html_()).find_all("img"):
+        attributes: dict[str, Any] = dict(image.attrs)
+        data = b64decode(attributes["src"].partition(",")[2])
+        pixels = np.asarray(Image.open(BytesIO(data)).convert("RGB"))
+        found.append((" ".join(attributes["class"]), attributes["style"], pixels))
+    return found
+
+
+@pytest.mark.parametrize("color", ["status", "time_taken"])
+def test_what_is_written_on_dark_paper_can_be_read(color: str) -> None:
+    urls = [f"https://a.test/{path}" for path in MANY_PATHS["flat with prefixes"]]
+    df = crawl(urls, [200, None] * 500)
+    df["time_taken"] = [n % 4 + n % 13 / 10 for n in range(len(urls))]
+    figure = plot_crawl(df, color=color)
+    figure.draw_without_rendering()
+    with plots._on_dark_paper(figure):
+        check_boxes(figure, len(urls))
+        paper = luminance(figure.get_facecolor())
+        labels = [*figure.texts, *figure.axes[1].texts, *figure.axes[1].get_xticklabels()]
+        for text in labels:
+            assert (luminance(text.get_color()) + 0.05) / (paper + 0.05) >= 4.5
 
 
 def test_colours_show_any_column() -> None:
@@ -212,8 +253,8 @@ def test_colours_show_any_column() -> None:
 def test_figures_have_alternative_text_in_notebooks() -> None:
     figure: Any = plot_crawl(crawl(["https://a.test/x/1", "https://a.test/x/<i>"], [200, 404]))
     assert figure.alt_text.startswith("https://a.test/: 2 pages. largest folders: x/ 2. status: ")
-    [image] = parse(figure._repr_html_()).find_all("img")
-    assert image.attrs["alt"] == figure.alt_text
+    images = parse(figure._repr_html_()).find_all("img")
+    assert [image.attrs["alt"] for image in images] == [figure.alt_text] * 2
     assert figure._mime_()[0] == "text/html"
     ranks: Any = plot_ranks(history(["https://a.test/x"], ["https://a.test/x"]))
     assert "Best results: /x (best 1, last 1)" in ranks.alt_text

@@ -11,6 +11,7 @@ import io
 import math
 import re
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from os.path import commonprefix
@@ -35,20 +36,24 @@ INK: Final = "#222222"
 _DPI: Final = 100
 _SHARP_DPI: Final = 160
 _READABLE: Final = 0.85
-# What a front end with a dark theme declares: JupyterLab, VS Code, Colab and marimo. Swapping light
-# and dark there needs no second picture; colours keep their hue.
+# What a front end with a dark theme declares: JupyterLab, VS Code, Colab and marimo.
 _DARK_THEMES: Final = (
     '[data-jp-theme-light="false"]',
     ".vscode-dark",
     'html[theme="dark"]',
-    "html.dark, body.dark",
+    "html.dark",
+    "body.dark",
 )
+_COLORS: Final = 256
+# On dark paper, greys have this lightness instead of 0 and 1.
+_DARK_INK, _DARK_PAPER = 0.93, 0.07
+# The identifier of texts on a colour, which is the same in both themes.
+_ON_COLOR: Final = "on-color"
 # Points, and the advance of a usual character at that size in 1/65536 of a point.
 _FONT_SIZE: Final = 8
 _CHARACTER_ADVANCE: Final = 0.634 * _FONT_SIZE * 65536
 _RIGHT_TO_LEFT: Final = frozenset({"R", "AL"})
 _LEFT_TO_RIGHT: Final = "\u200e"
-_INVERTED: Final = "filter:invert(1) hue-rotate(180deg)"
 # Fonts for scripts that the usual one of matplotlib lacks, as systems name them.
 _FONTS: Final = (
     *("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans CJK KR", "Source Han Sans", "PingFang SC"),
@@ -84,18 +89,27 @@ def new_figure(width: float, height: float) -> Any:
             return _png(self, _DPI)
 
         def _repr_html_(self) -> str:
-            data = base64.b64encode(_png(self, _SHARP_DPI)).decode()
             alt, width = html.escape(self.alt_text), round(self.get_figwidth() * _DPI)
             # Labels of a narrower image would be too small to read; it scrolls instead.
             style = f"width:{width}px;max-width:max(100%,{width * _READABLE:.0f}px)"
-            name = "webdata-dark" if figure_theme(self).is_dark else "webdata-light"
-            rules = ",".join(
-                f"{theme} .webdata-light" for each in _DARK_THEMES for theme in each.split(", ")
+            images = [("light", style, _small_png(self))]
+            if not figure_theme(self).is_dark:
+                with _on_dark_paper(self):
+                    images.append(("dark", f"{style};display:none", _small_png(self)))
+            # Without style sheets the light one is shown alone.
+            rules = "".join(
+                f"{theme} .webdata-light:not(:only-of-type){{display:none!important}}"
+                f"{theme} .webdata-dark{{display:inline!important}}"
+                for theme in _DARK_THEMES
             )
             return (
-                f'<div style="overflow-x:auto"><style>{rules}{{{_INVERTED}}}</style>'
-                f'<img class="{name}" alt="{alt}" style="{style}" '
-                f'src="data:image/png;base64,{data}"></div>'
+                f'<div style="overflow-x:auto"><style>{rules}</style>'
+                + "".join(
+                    f'<img class="webdata-{name}" alt="{alt}" style="{style}" '
+                    f'src="data:image/png;base64,{base64.b64encode(data).decode()}">'
+                    for name, style, data in images
+                )
+                + "</div>"
             )
 
         def _mime_(self) -> tuple[str, str]:
@@ -109,6 +123,51 @@ def _png(figure: Figure, dpi: int) -> bytes:
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=dpi)
     return out.getvalue()
+
+
+def _small_png(figure: Figure) -> bytes:
+    """Return a sharp picture with a palette, a third of the size, of which a notebook keeps two."""
+    from PIL import Image  # noqa: PLC0415 - matplotlib needs it, too
+
+    with Image.open(io.BytesIO(_png(figure, _SHARP_DPI))) as image:
+        out = io.BytesIO()
+        image.convert("RGB").quantize(_COLORS, dither=Image.Dither.NONE).save(out, "png")
+    return out.getvalue()
+
+
+@contextmanager
+def _on_dark_paper(figure: Figure) -> Iterator[None]:
+    """Give all greys of a drawn figure those for dark paper while the block runs.
+
+    Colours have a meaning and stay, and so does what is written on them.
+    """
+    from matplotlib.colors import to_rgba  # noqa: PLC0415 - an extra, and slow to load
+
+    untyped: Any = to_rgba
+    kinds = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
+    before: list[tuple[Any, Any]] = []
+    # The colours of a figure and of its axes are those of their patches.
+    owners = {figure, *figure.axes}
+    for artist in figure.findobj(lambda each: each.get_gid() != _ON_COLOR):
+        if artist in owners:
+            continue
+        # The colour of a patch would set both of its own.
+        names = kinds[1:3] if hasattr(artist, "get_facecolor") else kinds
+        for name in names:
+            setter: Any = getattr(artist, f"set_{name}", None)
+            if setter is None or hasattr(artist, "get_array"):
+                continue
+            color: Any = getattr(artist, f"get_{name}")()
+            red, green, blue, alpha = untyped(color)
+            if red == green == blue:
+                before.append((setter, color))
+                grey = _DARK_INK + (_DARK_PAPER - _DARK_INK) * red
+                setter((grey, grey, grey, alpha))
+    try:
+        yield
+    finally:
+        for setter, color in before:
+            setter(color)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +189,7 @@ def figure_theme(figure: Figure) -> Theme:
     return _DARK if luminance(figure.get_facecolor()) < 0.18 else _LIGHT  # noqa: PLR2004 - as below
 
 
-def luminance(color: Sequence[float] | str) -> float:
+def luminance(color: Any) -> float:
     """Return the relative luminance of a colour, as WCAG defines it; a transparent one is white."""
     from matplotlib.colors import to_rgba  # noqa: PLC0415 - an extra, and slow to load
 
@@ -846,7 +905,7 @@ def _with_index(parent: SiteNode, level: int) -> list[SiteNode]:
     children = list(parent.children.values())
     if not parent.own:
         return children
-    index = SiteNode(INDEX if level else FRONT, parent.own, parent.own)
+    index = SiteNode(INDEX if level else FRONT, pages=parent.own, own=parent.own)
     index.categories = parent.categories - sum((each.categories for each in children), Counter())
     index.numbers = parent.numbers - sum(each.numbers for each in children)
     index.number_sum = parent.number_sum - sum(each.number_sum for each in children)
@@ -1011,8 +1070,9 @@ def _draw_boxes(
 
 def _draw_box(axes: Axes, box: SiteBox, paint: _Paint, least: float, width: int) -> None:
     node, left = box.node, float(box.level)
+    figure: Any = axes.get_figure()
     edge = {
-        "edgecolor": axes.get_figure().get_facecolor(),
+        "edgecolor": figure.get_facecolor(),
         "linewidth": 0.8 if box.height >= least else 0.0,
     }
     place = _add_rectangle(axes, (left, box.top), 1 - _GAP, box.height, paint.face(node), **edge)
@@ -1023,17 +1083,23 @@ def _draw_box(axes: Axes, box: SiteBox, paint: _Paint, least: float, width: int)
             top += count
     if box.height >= least:
         lines = int(box.height / least)
-        _write(axes, box, paint.ink(node), place, lines=lines, width=width)
+        on_color = paint.scale is not None and node.mean is not None
+        _write(axes, box, paint.ink(node), place, lines=lines, width=width, on_color=on_color)
 
 
-def _write(axes: Axes, box: SiteBox, ink: str, place: Any, *, lines: int, width: int) -> None:
+def _write(
+    axes: Axes, box: SiteBox, ink: str, place: Any, *, lines: int, width: int, on_color: bool
+) -> None:
     """Write into a box of `lines` lines of `width` characters, and nowhere else."""
     columns = _group_columns(box, lines, width) if box.grouped else [[_box_label(box.node, width)]]
     for number, words in enumerate(columns):
         x = box.level + _STRIPE + 0.02 + number * (1 - _STRIPE - _GAP) / len(columns)
         middle = box.top + box.height / 2
         style: Any = {"va": "center", "fontsize": 8, "color": ink, "family": list(font_families())}
-        axes.text(x, middle, "\n".join(words), clip_on=True, **style).set_clip_path(place)
+        text = axes.text(x, middle, "\n".join(words), clip_on=True, **style)
+        text.set_clip_path(place)
+        if on_color:
+            text.set_gid(_ON_COLOR)
 
 
 def _box_label(node: SiteNode, width: int) -> str:
