@@ -44,6 +44,12 @@ PAGE: Final[dict[str, Any]] = {
 }
 
 Frames = dict[str, pd.DataFrame]
+LISTING = pd.DataFrame(
+    {
+        "url": ["http://a.test/"],
+        "html": ["<ul><li><b>Hat</b> <i>34 €</i></li><li><b>Cap</b> <i>12 €</i></li></ul>"],
+    }
+)
 
 
 def document(name: str, head: str, *links: str) -> str:
@@ -114,6 +120,7 @@ def of_site(session: Any, site: Site, backend: DtypeBackend, folder: Path) -> Fr
         "headings_df": webdata_nb.headings_df(pages),
         "rights_df": webdata_nb.rights_df(pages),
         "chunks_df": webdata_nb.chunks_df(pages),
+        "records_df": webdata_nb.records_df(LISTING),
         "extract_df": webdata_nb.extract_df(pages),
         "tables": webdata_nb.tables(pages)[0],
         "verify": webdata_nb.verify(prices, session=session),
