@@ -150,9 +150,7 @@ def test_values_that_stand_for_none_are_null_in_typed_columns() -> None:
     assert records["Count"].dtype == "Int64"
     assert records["Count"].isna().tolist() == [n % 3 == 0 for n in range(9)]
     missing = table.replace(">1<", f">{DASH}<")
-    assert (
-        len(records_df(frame(missing.translate(str.maketrans(dict.fromkeys("24578", DASH)))))) == 9
-    )
+    assert len(records_df(frame(missing.translate(str.maketrans("24578", 5 * DASH))))) == 9
 
 
 def test_the_service_reads_records_in_its_workers(
