@@ -317,6 +317,16 @@ def test_values_are_python_objects_and_reach_files_as_json_text(tmp_path: Path) 
     assert list(read["links"][0]) == PAGE["links"]
 
 
+def test_workbooks_take_snapshots_as_columns(tmp_path: Path) -> None:
+    times = pd.to_datetime(["2026-11-01T10:00Z", "2026-11-02T10:00Z"])
+    pivot = frame.ResultFrame([[1, 2], [3, 4]], index=["q", "r"], columns=times)
+    pivot.to_excel(tmp_path / "ranks.xlsx")
+    read = pd.read_excel(tmp_path / "ranks.xlsx", index_col=0)
+    assert read.columns.tolist() == list(times.tz_localize(None))
+    assert read.to_numpy().tolist() == [[1, 2], [3, 4]]
+    assert pivot.columns.tz is not None
+
+
 def test_workbooks_have_neither_formulas_nor_texts_beyond_a_cell(tmp_path: Path) -> None:
     page = {"url": "=1+1", "markdown": "x" * 40_000, "title": "a\x00b", "fetched_at": "0001-01-01"}
     df = frame.build(rows.to_table("crawl", [page]))

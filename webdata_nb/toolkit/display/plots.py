@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 # The colours of Okabe and Ito, which are distinct for any colour vision.
 LINES: Final = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000")
@@ -184,7 +184,7 @@ _LIGHT: Final = Theme(is_dark=False, ink=INK, folder="#e8e8e8", black="#000000")
 _DARK: Final = Theme(is_dark=True, ink="#ececec", folder="#3b3f47", black="#ffffff")
 
 
-def figure_theme(figure: Figure) -> Theme:
+def figure_theme(figure: Figure | SubFigure) -> Theme:
     """Return the colours for a figure, whose background follows matplotlib's style."""
     return _DARK if luminance(figure.get_facecolor()) < 0.18 else _LIGHT  # noqa: PLR2004 - as below
 
@@ -447,10 +447,10 @@ def tracks_figure(
     scale = _RankScale.of(tracks, wanted)
     first, last = (f"{at.day} {at:%b %Y}" for at in (times[0], times[-1]))
     period = last if first == last else f"{first} to {last}"
-    handles = _track_handles(tracks, wanted)
     if len(tracks) <= _MAX_IN_ONE:
         height = min(7.0, 2.4 + 0.26 * scale.lowest)
         figure = new_figure(_RANKS_WIDTH, height)
+        handles = _track_handles(tracks, wanted, figure_theme(figure).ink)
         _draw_together(figure.subplots(), times, tracks, scale, height)
         figure.legend(handles=handles, loc="outside lower left", ncols=5, frameon=False, fontsize=8)
     else:
@@ -458,6 +458,7 @@ def tracks_figure(
         rows = -(-len(tracks) // columns)
         height = 1.15 + 0.92 * rows
         figure = new_figure(_RANKS_WIDTH, height)
+        handles = _track_handles(tracks, wanted, figure_theme(figure).ink)
         # Constrained layout takes seconds for 50 panels.
         figure.set_layout_engine("none")
         margins = {"top": 1 - 0.62 / height, "bottom": 0.58 / height, "hspace": 0.55}
@@ -493,12 +494,14 @@ class _RankScale:
     def prepare(self, axes: Axes, ticks: Sequence[int], size: int) -> None:
         """Draw the band and the ticks of axes."""
         axes.set_ylim(self.in_band(1), 0.3)
-        axes.axhspan(self.in_band(0), self.in_band(1), color=_BAND, linewidth=0)
+        theme = figure_theme(axes.figure)
+        band = theme.folder if theme.is_dark else _BAND
+        axes.axhspan(self.in_band(0), self.in_band(1), color=band, linewidth=0)
         axes.set_yticks(
             [*ticks, self.in_band(0.33)], [*(str(rank) for rank in ticks), f">{self.wanted}"]
         )
         axes.tick_params(labelsize=size, length=2, color=GREY)
-        axes.grid(axis="y", color="#eeeeee")
+        axes.grid(axis="y", color=band)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["left", "bottom"]].set_color(GREY)
@@ -528,8 +531,8 @@ class _RankScale:
             )  # fmt: skip
         failed = [time for time, _, state in points if state == "failed"]
         axes.plot(
-            failed, [self.in_band(0.75)] * len(failed), "x", color=INK, markersize=size, zorder=3,
-            markeredgewidth=0.9,
+            failed, [self.in_band(0.75)] * len(failed), "x", markersize=size, zorder=3,
+            color=figure_theme(axes.figure).ink, markeredgewidth=0.9,
         )  # fmt: skip
         known = [height for height in heights if not math.isnan(height)]
         return known[-1] if known else self.in_band(0.75)
@@ -559,7 +562,8 @@ def _draw_together(
         axes.plot(
             [1.01], [placed], ".", color=colour, markersize=8, clip_on=False, transform=across
         )
-        axes.text(1.02, placed, name, va="center", fontsize=8, color=INK, transform=across)
+        ink = figure_theme(axes.figure).ink
+        axes.text(1.02, placed, name, va="center", fontsize=8, color=ink, transform=across)
 
 
 def _draw_panels(
@@ -589,7 +593,7 @@ def _draw_panels(
         while _text_width(name, 8) > room and most > 1:
             most = min(most, len(name)) - 1
             name = shorten(track.name, most)
-        axes.set_title(name, loc="left", fontsize=8, pad=3, color=INK)
+        axes.set_title(name, loc="left", fontsize=8, pad=3, color=figure_theme(figure).ink)
         is_known = track.states[-1] not in (None, "failed")
         ink = (_direction(track) if is_known else _EQUAL)[0]
         axes.set_title(last, loc="right", fontsize=8, pad=3, color=ink)
@@ -639,11 +643,11 @@ def _direction_handles(tracks: Sequence[RankTrack]) -> list[Any]:
     return [Line2D([], [], color=colour, label=label) for colour, label in kinds]
 
 
-def _track_handles(tracks: Sequence[RankTrack], wanted: int) -> list[Any]:
+def _track_handles(tracks: Sequence[RankTrack], wanted: int, ink: str) -> list[Any]:
     from matplotlib.lines import Line2D  # noqa: PLC0415 - as above
 
     states = {state for track in tracks for state in track.states}
-    style: dict[str, Any] = {"linestyle": "none", "color": INK, "markersize": 5}
+    style: dict[str, Any] = {"linestyle": "none", "color": ink, "markersize": 5}
     marks = {
         "not_ranked": ("o", f"not among the first {wanted}"),
         "failed": ("x", "search failed"),

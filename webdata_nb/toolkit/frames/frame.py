@@ -593,6 +593,11 @@ def _to_excel(self: pd.DataFrame, excel_writer: Any, *args: Any, **options: Any)
         options["engine_kwargs"] = {"options": TEXT_OPTIONS}
     cut: list[int] = []
     plain = _converted(self, lambda column: _workbook_cells(column, cut))
+    # Workbooks have no time zones; the snapshots of a pivot are in its header.
+    for axis in ("columns", "index"):
+        labels = getattr(plain, axis)
+        if isinstance(labels, pd.DatetimeIndex) and labels.tz is not None:
+            plain = plain.set_axis(labels.tz_convert(None), axis=axis)
     if cut:
         caller.warn(
             f"{sum(cut):,} texts were cut at {MAX_CELL_CHARS:,} characters, the most that a cell "
