@@ -324,6 +324,7 @@ def test_workbooks_take_snapshots_as_columns(tmp_path: Path) -> None:
     read = pd.read_excel(tmp_path / "ranks.xlsx", index_col=0)
     assert read.columns.tolist() == list(times.tz_localize(None))
     assert read.to_numpy().tolist() == [[1, 2], [3, 4]]
+    assert isinstance(pivot.columns, pd.DatetimeIndex)
     assert pivot.columns.tz is not None
 
 
