@@ -988,9 +988,10 @@ def plot_crawl(df: pd.DataFrame, *, color: str = "status") -> Figure:
     """Draw a crawl: the folders of the site, and its pages by clicks from the start.
 
     The folders are drawn as an icicle plot: each box is as high as it has pages, and the boxes of
-    what is inside are next to it, up to three levels. Small ones are grouped ("+240 pages").
-    Addresses that differ in their query string only are one page of the tree. On the right, how
-    many pages are how many clicks away. Needs the extra `plot`.
+    what is inside are next to it, up to three levels. Small ones are grouped by how their names
+    begin (`sql-*`), and the rest as "… 46 more". Addresses that differ in their query string only
+    are one page of the tree. On the right, how many pages are how many clicks away. Needs the extra
+    `plot`.
 
     Parameters
     ----------
