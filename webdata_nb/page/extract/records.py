@@ -67,12 +67,12 @@ MAX_CHARACTERS: Final = 2_000
 """Maximum characters of a value; the rest is cut."""
 
 _MAX_ELEMENTS: Final = 100_000
-_MAX_CANDIDATES: Final = 60
+_MAX_CANDIDATES: Final = 30
 _MAX_SHAPES: Final = 40  # different kinds of siblings that are told apart
 _MAX_TABLES: Final = 100
 _MAX_STEPS: Final = 10_000  # different elements of paths
-_MIN_TEXT_SHARE: Final = 0.02  # of the page's text; smaller groups are labels
-_MIN_RUN_SHARE: Final = 0.05
+_MIN_TEXT_SHARE: Final = 0.03  # of the page's text; smaller groups are labels
+_MIN_RUN_SHARE: Final = 0.08
 _MAX_HEADS: Final = 4
 _NOT_READ: Final = NOT_RENDERED | word_set(
     "select textarea button progress meter iframe canvas map"
@@ -95,6 +95,7 @@ _CONTAINERS: Final = word_set("div section aside ul ol table main article nav he
 _ITEMS: Final = word_set("li tr article")
 _MAYBE_RECORDS: Final = word_set("p dt dd span label cite blockquote address")
 # Elements of one text that are neither records nor the beginning of one.
+_COLUMN: Final = re.compile(r":\d+")
 _PLAIN: Final = _FORMATTING | word_set("span time meta data label")
 _BESIDE: Final = (
     NAVIGATION | SIDEBAR | FOOTER | CONSENT | OVERLAY | SHARING | RELATED | ADVERTISING
@@ -489,28 +490,25 @@ def find_groups(flat: FlatPage) -> list[Group]:
             kept[kept.index(inner)] = group
     # Records of one class may stand in several places, such as the first ones of a listing.
     merged: list[Group] = []
+    by_place: dict[Any, list[Group]] = {}
     for group in kept:
         own = flat.step(group.spans[0].node)
-        shape = flat.tags_below(group.spans)
-        for other in merged:
-            same = flat.step(other.spans[0].node)
-            columns = (
-                [re.sub(r":\d+", "", step.tag) for step in path]
-                for path in (flat.path(other.spans[0].node), flat.path(group.spans[0].node))
-            )
-            is_named = bool(own.name) and (same.tag, same.name) == (own.tag, own.name)
-            if not is_named and len({*map(tuple, columns)}) > 1:
-                continue
+        tags = (_COLUMN.sub("", step.tag) for step in flat.path(group.spans[0].node))
+        zone = flat.zones[group.spans[0].node]
+        places: list[Any] = [(zone, *tags), (zone, own.tag, own.name, None)][: 1 + bool(own.name)]
+        others = [each for place in places for each in by_place.get(place, ())]
+        shape = flat.tags_below(group.spans) if others and group.rows is None else set()
+        for other in others:
             theirs = flat.tags_below(other.spans)
-            zones = {flat.zones[each.spans[0].node] for each in (group, other)}
-            if len(zones) > 1 or group.rows or other.rows:
-                continue
             if 2 * len(shape & theirs) >= len(shape | theirs):
                 other.spans = sorted(other.spans + group.spans)
                 other.weight += group.weight
                 break
         else:
             merged.append(group)
+            if group.rows is None:
+                for place in places:
+                    by_place.setdefault(place, []).append(group)
     return sorted(merged, key=lambda each: -each.weight)[:MAX_GROUPS]
 
 
@@ -556,11 +554,10 @@ def _alike(flat: FlatPage, nodes: Sequence[int]) -> list[list[int]]:
         # An entry with entries below it is one as well, as in an index.
         largest = max(clusters, key=lambda each: len(each[-1]))
         for cluster in clusters:
-            if cluster is not largest and cluster[1:3] == largest[1:3]:
-                nested = [n for n in cluster[-1] if flat.has_inside(n, "li")]
-                if 2 * len(nested) > len(cluster[-1]):
-                    largest[-1].extend(cluster[-1])
-                    cluster[-1].clear()
+            is_beside = cluster is not largest and cluster[1:3] == largest[1:3]
+            if is_beside and flat.has_inside(cluster[-1][0], "li"):
+                largest[-1].extend(cluster[-1])
+                cluster[-1].clear()
         largest[-1].sort()
     return [members for *_, members in clusters]
 
