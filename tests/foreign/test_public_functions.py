@@ -211,6 +211,8 @@ def test_what_reads_frames(service: ForeignService, tmp_path: Path) -> None:
         with pytest.raises(errors.InvalidArgument):
             function(df)  # its format was not requested
     assert webdata_nb.tables(df) == []
+    assert webdata_nb.records_df(df).attrs["webdata"]["counts"]["pages"] <= 3  # of their HTML
+    assert set(webdata_nb.chunks_df(df)["url"]) <= set(df["url"])
     results = webdata_nb.search_df("boats", num_results=3)
     assert webdata_nb.serp_diff(results, results).empty
     assert len(webdata_nb.serp_diff(results[:0], results)) == 3
