@@ -318,8 +318,6 @@ class WorkerFailures:
         return self.crashes + self.kills
 
 
-log = logging.getLogger(__name__)
-
 CPU_SECONDS: Final = 5.0
 MEMORY_BYTES: Final = 400 * 1024 * 1024
 # One page in work, one in the pipe, and one for the time in which the event loop sends the next: a
