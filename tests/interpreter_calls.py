@@ -191,7 +191,7 @@ async def _async_forms(toolkit: _Toolkit, site: str) -> None:
     pages = await toolkit.acrawl_df(site, max_pages=3, formats=["links"])
     assert len(pages) == 3
     await toolkit.alinks_df(pages)
-    await toolkit.arecords_df(pages)
+    await toolkit.arecords_df(site)
     assert (await toolkit.awhy(pages, pages["url"][0])).is_row
     await toolkit.aretry_failed(pages)
     await toolkit.awatch_df(site, max_pages=3)
