@@ -128,7 +128,7 @@ def picture_ranks(lab: Lab, browser: Browser, theme: str) -> None:
         notebook = Notebook(page, lab.write(f"ranks-{theme}.ipynb", [_RANKS]))
     notebook.run_until_heard(0)
     _wait_for_cell(notebook, 0)
-    figure = page.locator("img.webdata-light, img.webdata-dark")
+    figure = page.locator("img.webdata-light:visible, img.webdata-dark:visible")
     figure.scroll_into_view_if_needed()
     figure.screenshot(path=FOLDER / f"ranks-{theme}.png")
     page.close()
