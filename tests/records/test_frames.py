@@ -12,6 +12,7 @@ from webdata_nb import connect, records_df
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.page.extract.records import MAX_CHARACTERS, MAX_PARTS, MAX_RECORDS
+from webdata_nb.toolkit.api.frame_views import compact_html
 
 DASH: Final = "\u2013"
 CARD: Final = (
@@ -169,3 +170,10 @@ def test_the_service_reads_records_in_its_workers(
     assert len(one) > 2
     assert set(one["url"]) == {url}
     assert of_crawl.attrs["webdata"]["line"].startswith(f"{len(of_crawl)} records of ")
+
+
+def test_a_table_of_records_shows_their_values() -> None:
+    records = records_df(frame(cards(1, 6)))
+    wide = records.assign(**{f"badge_{n}_url": "https://shop.test/badges" for n in range(12)})
+    head = compact_html(wide).partition("</tr>")[0]
+    assert [name for name in ("title", "price", "Marke") if f">{name}<" not in head] == []

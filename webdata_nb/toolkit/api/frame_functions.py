@@ -535,7 +535,7 @@ async def arecords_df(
         characters are cut.
 
         With `groups`, `group`, `pages`, `records` (Int32), `columns` (list of their names),
-        `example` (the first value) and `path` (the elements around a record).
+        `example` (the first text) and `path` (the elements around a record).
 
     Raises
     ------

@@ -282,8 +282,12 @@ def _view(df: pd.DataFrame, most: int) -> FrameView:
     # A query is an input, as those that a user added: it comes first.
     known = {name for schema in with_names for name in (*schema.names, "move")} - {"query"}
     columns, rows = [str(name) for name in df.columns], frame.to_lists(head)
-    if frame.receipt_kind(df) == "cache":  # a listing, whose columns are in no schema
+    kind = frame.receipt_kind(df)
+    if kind == "cache":  # a listing, whose columns are in no schema
         known.update(columns)
+    elif kind == "records":  # the values come first, then where they lead and what they are in
+        minor = re.compile(r"url|record|group|_source|(?:.*_)?(?:url|link|image|currency)(?:_\d+)?")
+        known = {name for name in columns if minor.fullmatch(name)}
     return FrameView(
         columns=columns,
         rows=rows,

@@ -242,7 +242,8 @@ def _listed(found: Sequence[_Records], line: str) -> pd.DataFrame:
     rows = []
     for number, group in enumerate(found, 1):
         columns = group.columns()
-        example = next((parts[0].text for column in columns for parts in column.parts.values()), "")
+        in_words = sorted(columns, key=lambda each: each.type in {"url", "image", "list"})
+        example = next((parts[0].text for each in in_words for parts in each.parts.values()), "")
         rows.append(
             (
                 number,
