@@ -36,6 +36,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     stop(settings.current(Options(home=home)))
 
 
+@pytest.fixture
+def local_session(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """Give a session on the local service of that home."""
+    monkeypatch.setenv("WEBDATA_HOME", str(home))
+    with connect() as made:
+        yield made
+
+
 @pytest.fixture(autouse=True)
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give each test a cache of its own."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import random
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from tests.site.server import Site
 from webdata_nb import errors
 from webdata_nb.contract import paths
 from webdata_nb.toolkit.api import (
-    Session,
     connect,
     crawl_df,
     crawl_job,
@@ -31,13 +29,6 @@ from webdata_nb.toolkit.api import (
 )
 
 FOLDERS = ("", "docs/", "docs/api/", "docs2/", "shop/", "shop/new/")
-
-
-@pytest.fixture
-def local_session(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    monkeypatch.setenv("WEBDATA_HOME", str(home))
-    with connect() as made:
-        yield made
 
 
 @pytest.fixture

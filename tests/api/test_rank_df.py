@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.local_service import stop
 from tests.recipes import web
 from tests.shell import Shell
 from tests.site.server import Site
 from tests.wire_service import KEY, JobScript, WireService, search_rows
-from webdata_nb import connect, estimate, history_df, rank_df, search_df, settings
+from webdata_nb import connect, estimate, history_df, rank_df, search_df
 from webdata_nb.contract import paths
 from webdata_nb.errors import InvalidArgument, JobFailed, OfflineError, OverBudget
 from webdata_nb.toolkit.api import Session
@@ -203,16 +201,6 @@ def test_the_command_appends_a_snapshot(service: WireService, tmp_path: Path) ->
 
 
 # A real service
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Give the tests a local service, which is stopped after the last one."""
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("home")
-        patch.setenv("WEBDATA_HOME", str(folder))
-        yield folder
-        stop(settings.current())
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -15,16 +14,8 @@ from webdata_nb.contract import outcomes
 from webdata_nb.contract.replies import ReceiptEntry
 from webdata_nb.errors import InvalidArgument, NotFound, NotSupported, OfflineError
 from webdata_nb.toolkit import cache
-from webdata_nb.toolkit.api import Session, awhy, connect, crawl_df, crawl_job, search_df, why
+from webdata_nb.toolkit.api import Session, awhy, crawl_df, crawl_job, search_df, why
 from webdata_nb.toolkit.cache import result_cache
-
-
-@pytest.fixture
-def local_session(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """Give a session on a local service."""
-    monkeypatch.setenv("WEBDATA_HOME", str(home))
-    with connect() as made:
-        yield made
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from typing import Any, Final
 import pandas as pd
 import pytest
 
-from webdata_nb import connect, records_df
+from tests.local_service import stop
+from webdata_nb import connect, records_df, settings
 from webdata_nb.demo.server import SampleSite
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.page.extract.records import MAX_CHARACTERS, MAX_PARTS, MAX_RECORDS
@@ -163,6 +164,7 @@ def test_the_service_reads_records_in_its_workers(
         one = session.records_df(url)
         pages = session.crawl_df(url, formats=["records"], only_main_content=False)
         here = session.crawl_df(url, formats=["raw_html"])
+        stop(settings.current())
     of_crawl = pages.webdata.records()
     pd.testing.assert_frame_equal(
         of_crawl.drop(columns="_source"), records_df(here).drop(columns="_source")
