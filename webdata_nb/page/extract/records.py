@@ -91,11 +91,11 @@ _PARTS_ONLY: Final = (
     | word_set("colgroup caption figcaption legend summary video audio nav header footer")
 )
 _CONTAINERS: Final = word_set("div section aside ul ol table main article nav header footer form")
-# These are records if they have several texts.
 _ITEMS: Final = word_set("li tr article")
+# These are records if they have several texts.
 _MAYBE_RECORDS: Final = word_set("p dt dd span label cite blockquote address")
+_COLUMN: Final = re.compile(r":\d+")  # of a cell, in the tag of its step
 # Elements of one text that are neither records nor the beginning of one.
-_COLUMN: Final = re.compile(r":\d+")
 _PLAIN: Final = _FORMATTING | word_set("span time meta data label")
 _BESIDE: Final = (
     NAVIGATION | SIDEBAR | FOOTER | CONSENT | OVERLAY | SHARING | RELATED | ADVERTISING
@@ -110,6 +110,7 @@ _PROSE: Final = 100  # characters of a text that count
 _SAME_SHAPE, _SIMILAR_SHAPE, _NAMED_SHAPE = 0.8, 0.5, 0.35
 _INNER_SHARE: Final = 0.85  # of the text of containers that belongs to the records in them
 _MIN_PARTS: Final = 2
+_MACHINE: Final = 3  # the place of a part's form for programs, in the parts that have one
 _FEW: Final = 3
 _REGULAR: Final = 0.6
 _FIRST: Final = 8  # records that stand for all of a group
@@ -284,6 +285,13 @@ def flatten(page: ParsedPage) -> FlatPage:
     todo: list[Any] = [body]
     current = above = -1
     total = 0
+
+    def add_url(kind: str, step: int, address: str | None) -> None:
+        url = resolve(address) if address is not None else None
+        if url is not None:
+            parts.append((kind, step, url[:MAX_CHARACTERS]))
+            totals.append(total)
+
     while todo:
         node = todo.pop()
         kind = type(node)
@@ -332,16 +340,9 @@ def flatten(page: ParsedPage) -> FlatPage:
         first = len(parts)
         if tag == "a":
             href = node.attr("href")
-            url = resolve(href) if href and href[0] != "#" else None
-            if url is not None:
-                parts.append(("link", step, url[:MAX_CHARACTERS]))
-                totals.append(total)
+            add_url("link", step, href if href and href[0] != "#" else None)
         elif tag == "img":
-            source = best_source(node)
-            url = resolve(source) if source is not None else None
-            if url is not None:
-                parts.append(("image", step, url[:MAX_CHARACTERS]))
-                totals.append(total)
+            add_url("image", step, best_source(node))
             continue
         machine = ""
         if tag == "time":
@@ -361,10 +362,7 @@ def flatten(page: ParsedPage) -> FlatPage:
             text = collapse_whitespace(" ".join(node.strings) if is_broken else node.text)
             for link in node.select("a[href]") if tag != "a" else ():
                 href = link.attr("href") or ""
-                url = None if href[:1] == "#" else resolve(href)
-                if url is not None:
-                    parts.append(("link", step, url[:MAX_CHARACTERS]))
-                    totals.append(total)
+                add_url("link", step, None if href[:1] == "#" else href)
         else:
             if len(elements) < _MAX_ELEMENTS and len(parts) < MAX_PARTS:
                 todo.append(len(elements))
@@ -648,7 +646,7 @@ def _table_groups(flat: FlatPage) -> Iterator[Group]:
                 if at is None:
                     continue
                 own = flat.parts[flat.first_parts[at] : flat.end_parts[at]]
-                machine = next((part[3] for part in own if len(part) > _FEW), "")
+                machine = next((part[3] for part in own if len(part) > _MACHINE), "")
                 if text:
                     value = text[:MAX_CHARACTERS]
                     entry: Part = ("text", column, value)
@@ -825,7 +823,7 @@ class Column:
     place: float = 0.0
 
     def strip_label(self) -> None:
-        """Take a label that all values begin with, such as "Price:", for the name of the self."""
+        """Take a label that all values begin with, such as "Price:", for the name of the column."""
         parts = [part for own in self.parts.values() for part in own]
         match = _LABEL.match(parts[0].text) if len(parts) > 1 and parts[0].kind == "text" else None
         if match is None or match[1].isdecimal():
@@ -951,7 +949,7 @@ def _labels(records: Sequence[Sequence[Value]]) -> dict[int, dict[int, str]]:
     record, each before another text.
     """
     texts: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
-    several: Counter[tuple[str, ...]] = Counter()
+    several: set[tuple[str, ...]] = set()
     colons: Counter[str] = Counter()
     for parts in records:
         own: Counter[tuple[str, ...]] = Counter()
@@ -964,7 +962,7 @@ def _labels(records: Sequence[Sequence[Value]]) -> dict[int, dict[int, str]]:
         several.update(steps for steps, count in own.items() if count > 1)
     least = max(_PAIR, _MIN_SHARE * len(records))
     of_labels = set()
-    unordered = _unordered(records, {steps for steps, count in several.items() if count})
+    unordered = _unordered(records, several)
     for steps, counts in texts.items():
         total = sum(counts.values())
         repeated = sum(count for count in counts.values() if count >= least)
@@ -976,7 +974,7 @@ def _labels(records: Sequence[Sequence[Value]]) -> dict[int, dict[int, str]]:
         if (
             is_constant
             or is_named
-            or (several[steps] and len(counts) > 1 and repeated >= 0.7 * total)
+            or (steps in several and len(counts) > 1 and repeated >= 0.7 * total)
         ):
             of_labels.add(steps)
     found: dict[int, dict[int, str]] = {}
@@ -1044,7 +1042,7 @@ def _buckets(
         for place, part in enumerate(parts):
             label = own.get(place)
             if label == "":
-                label = "\0"
+                continue  # a label itself
             tags = tuple(_tag(step) for step in part.steps)
             while part.kind == "text" and tags and tags[-1] in _INLINE and len(tags) > 1:
                 if "." in part.steps[len(tags) - 1]:
@@ -1070,11 +1068,12 @@ def _joined(by_names: dict[tuple[str, ...], _Bucket]) -> list[_Bucket]:
     for names, bucket in ordered:
         words = set(names[-1].split(".")) - {""} if names else set()
         for others, other in joined:
-            if other.parts.keys().isdisjoint(bucket.parts) and (
-                words & others or not words or not others or bucket.types() == other.types()
-            ):
-                if words and others and not words & others and len(bucket.parts) > 1:
-                    continue
+            is_alike = (
+                words & others
+                or not (words and others)
+                or (len(bucket.parts) == 1 and bucket.types() == other.types())
+            )
+            if is_alike and other.parts.keys().isdisjoint(bucket.parts):
                 other.parts.update(bucket.parts)
                 others.update(words)
                 break
@@ -1097,8 +1096,6 @@ def _type_of(text: str) -> str:
 
 
 def _align(bucket: _Bucket) -> list[Column]:
-    if bucket.label == "\0":
-        return []
     counts = Counter(len(parts) for parts in bucket.parts.values())
     usual = counts.most_common(1)[0][0]
     if set(counts) == {1}:
