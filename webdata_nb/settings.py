@@ -722,25 +722,26 @@ class Options:
         columns = [max(map(len, column), default=0) for column in zip(*lines, strict=True)]
         padded = [zip(line, columns, strict=True) for line in lines]
         table = ["  ".join(f"{text:{width}}" for text, width in line).rstrip() for line in padded]
-        return "\n".join([*table, *textwrap.wrap(self._rest(), _REPR_COLUMNS)])
+        return "\n".join([*table, *textwrap.wrap(self._rest(lines), _REPR_COLUMNS)])
 
     def _repr_html_(self) -> str:
+        lines = self._lines()
         cell = "padding:2px 6px;text-align:left;vertical-align:top;border:0;overflow-wrap:anywhere"
         rows = "".join(
             f'<tr style="background:none"><th scope="row" style="{cell};white-space:nowrap">'
             f'{html.escape(name)}</th><td style="{cell}">{html.escape(value)}</td>'
             f'<td style="{cell};white-space:nowrap">{html.escape(place)}</td></tr>'
-            for name, value, place in self._lines()
+            for name, value, place in lines
         )
         return (
             '<table style="border-collapse:collapse;margin:0;font-family:sans-serif;'
             f'font-size:13px;color:inherit"><tbody>{rows}</tbody></table>'
             '<div style="font-family:sans-serif;font-size:12px;line-height:1.5;margin:0 6px">'
-            f"{html.escape(self._rest())}</div>"
+            f"{html.escape(self._rest(lines))}</div>"
         )
 
-    def _rest(self) -> str:
-        names = {name for name, _, _ in self._lines()}
+    def _rest(self, lines: Sequence[tuple[str, str, str]]) -> str:
+        names = {name for name, _, _ in lines}
         return f"not set: {', '.join(each.name for each in fields(self) if each.name not in names)}"
 
     def _lines(self) -> list[tuple[str, str, str]]:
