@@ -1,4 +1,4 @@
-"""Finds the closest valid value for a wrong one, and formats both for messages."""
+"""Finds the closest valid value for a wrong one, and formats values and counts for messages."""
 
 from __future__ import annotations
 
@@ -225,6 +225,17 @@ def format_value(value: Any) -> str:
     name = "DataFrame" if is_frame(value) else type(value).__name__
     text = repr(value) if _is_plain(value) else f"a {name}{_columns_text(value)}"
     return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things.
+
+    Examples
+    --------
+    >>> counted(1, "page"), counted(1200, "page")
+    ('1 page', '1,200 pages')
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def is_frame(value: object) -> bool:

@@ -72,7 +72,7 @@ FORMAT_VALUES: Final[Mapping[Format, FormatValue]] = {
     ),
     "records": FormatValue(
         "json",
-        "The repeated things of the page, for `records_df`: `groups`, and the parts of the `page`.",
+        "The repeated things of the page, for `records_df`: its `parts`, and `groups` of them.",
         "dict for `records_df`, if asked for",
     ),
     "screenshot": FormatValue("png", "A PNG of the page, in Base64.", "PNG bytes, if asked for"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from webdata_nb import settings
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.suggestions import format_value
+from webdata_nb.suggestions import counted, format_value
 from webdata_nb.toolkit.display import plots, tables
 from webdata_nb.toolkit.display import tables as drawing
 from webdata_nb.toolkit.display.bars import leave_receipt_to_table
@@ -396,7 +396,7 @@ def render(view: FrameView) -> str:
 def _notes(view: FrameView, places: Sequence[int]) -> list[str]:
     """Return the size of the frame, the columns that are not shown, hosts, and the receipt."""
     hidden = [name for place, name in enumerate(view.columns) if place not in places]
-    parts = [f"{view.total:,} row{'s' * (view.total != 1)} of {len(view.columns)} columns"]
+    parts = [f"{counted(view.total, 'row')} of {len(view.columns)} columns"]
     if len(view.rows) < view.total:
         parts.append(f"the first {len(view.rows)} rows are shown")
     if more := [name for name in hidden if name not in view.empty]:
@@ -872,7 +872,7 @@ def report_html(
         The number of its pages, if it is known.
     """
     title = f"Audit of {subject}" if subject else "Site audit"
-    of_pages = "" if pages is None else f" about {pages:,} page{'s' * (pages != 1)}"
+    of_pages = "" if pages is None else f" about {counted(pages, 'page')}"
     sitewide = sum(any(row.scope == "site" for row in rows) for rows in kinds)
     kinds_hold = "kind of which holds" if sitewide == 1 else "kinds of which hold"
     folded = f", {sitewide:,} {kinds_hold} for the whole site" if sitewide else ""
@@ -1119,8 +1119,7 @@ def _tracks_figure(history: pd.DataFrame, most: int) -> Figure:
         raise InvalidArgument("the frame has no rank: run rank_df first")
     moved = sorted(range(len(tracks)), key=lambda n: (-abs(tracks[n].gain), n))[:most]
     shown = [tracks[n] for n in sorted(moved)]
-    sites = list(dict.fromkeys(history["site"]))
-    subject = sites[0] if len(sites) == 1 else f"{len(sites)} sites"
+    subject = ranks.sites_text(list(dict.fromkeys(history["site"])))
     queries = len(history["query"].drop_duplicates())
     title = f"{subject}: ranks of {queries} quer{'y' if queries == 1 else 'ies'}"
     title += f" ({len(tracks)} series)" if len(tracks) > queries else ""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from webdata_nb import settings
 from webdata_nb.contract.fields import http_url
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
+from webdata_nb.suggestions import closest, counted, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.bridge import synced
 from webdata_nb.toolkit.cache import result_cache
 from webdata_nb.toolkit.cache.result_cache import CacheFile
@@ -69,8 +69,7 @@ def ls() -> pd.DataFrame:
     rows = [_describe(file) for file in result_cache.cache_files(path())]
     rows.sort(key=lambda row: row["at"], reverse=True)
     size_mb = sum(row["bytes"] for row in rows) / 1e6
-    results = f"{len(rows):,} result{'s' * (len(rows) != 1)}"
-    line = f"cache: {results}, {size_mb:,.1f} MB in {path()}"
+    line = f"cache: {counted(len(rows), 'result')}, {size_mb:,.1f} MB in {path()}"
     table = pa.Table.from_pylist(rows, schema=pa.schema(_COLUMNS))
     return frame.build(table, attrs={"kind": "cache", "line": line})
 

@@ -20,6 +20,7 @@ from unicodedata import bidirectional
 from urllib.parse import quote
 
 from webdata_nb.errors import MissingExtra
+from webdata_nb.suggestions import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -999,7 +1000,7 @@ def site_figure(pages: Sequence[SitePage], subject: str, colors: SiteColors) -> 
     height = max(_LOWEST, min(_HIGHEST, _MARGINS + 0.3 * root.pages))
     figure = new_figure(_SITE_WIDTH, height)
     tree_axes, depth_axes = figure.subplots(1, 2, width_ratios=(3.6, 1.1))
-    count = f": {_counted(len(pages))}"
+    count = f": {counted(len(pages), 'page')}"
     title = f"{subject}{count}"
     figure.suptitle(
         f"{shorten(subject, _MAX_TITLE - len(count))}{count}",
@@ -1019,10 +1020,6 @@ def site_figure(pages: Sequence[SitePage], subject: str, colors: SiteColors) -> 
     _draw_key(figure, tree_axes, paint, root)
     figure.alt_text = _site_text(title, root, pages, colors)
     return figure  # type: ignore[no-any-return] # matplotlib is an extra
-
-
-def _counted(pages: int) -> str:
-    return f"{pages:,} page{'s' * (pages != 1)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -1116,7 +1113,7 @@ def _group_columns(box: SiteBox, lines: int, width: int) -> list[list[str]]:
     # What is in a folder needs no number, which the folder has.
     title = f"… {box.node.pages:,} more" if box.has_others else ""
     if box.level == 0 and not title:
-        title = _counted(box.node.pages)
+        title = counted(box.node.pages, "page")
     if lines < _LISTED_FROM:
         return [[_in_line(title, box.grouped, width)]]
     rows = lines - bool(title)

@@ -23,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument, MissingExtra
-from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
+from webdata_nb.suggestions import closest, counted, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.frames import derive, frame, schemas
 
 if TYPE_CHECKING:
@@ -224,8 +224,8 @@ def chunks_df(
         "by": by,
         "tokens": name,
         "near": near,
-        "line": f"{_counted(len(rows), 'chunk')} of {_counted(pages, 'page')}, up to {size:,} "
-        f"tokens ({name}) each; {_counted(duplicates, 'near-duplicate')}; "
+        "line": f"{counted(len(rows), 'chunk')} of {counted(pages, 'page')}, up to {size:,} "
+        f"tokens ({name}) each; {counted(duplicates, 'near-duplicate')}; "
         f"{frame.receipt_line(df)}".rstrip("; "),
     }
     table = pa.table(
@@ -234,10 +234,6 @@ def chunks_df(
     )
     backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
     return frame.build(table, attrs=attrs, dtype_backend=backend)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _counter(tokens: object) -> tuple[str, TokenCounter]:
@@ -403,7 +399,7 @@ class _Cutter:
         divides = block.kind in {"paragraph", "gap"}
         if start >= end:
             return
-        if self._count(text[start:end]) <= self._size:
+        if self._fits(text, start, end):
             yield start, end, divides
         elif block.children:
             for child in block.children:
@@ -417,7 +413,7 @@ class _Cutter:
         start, end = _stripped(text, start, end)
         if start >= end:
             return
-        if self._count(text[start:end]) <= self._size:
+        if self._fits(text, start, end):
             yield start, end
         elif kind < len(_CUTS):
             places = [match.end() for match in _CUTS[kind].finditer(text, start, end)]
@@ -425,13 +421,11 @@ class _Cutter:
                 yield from self._cut(text, first, last, kind + 1)
         else:
             while start < end:
-                low, high = (
-                    1,
-                    end - start,
-                )  # the longest beginning that fits, one character at least
+                # The longest beginning that fits, one character at least.
+                low, high = 1, end - start
                 while low < high:
                     middle = (low + high + 1) // 2
-                    fits = self._count(text[start : start + middle]) <= self._size
+                    fits = self._fits(text, start, start + middle)
                     low, high = (middle, high) if fits else (low, middle - 1)
                 yield start, start + low
                 start += low

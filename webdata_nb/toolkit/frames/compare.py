@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from webdata_nb.contract.url_keys import result_key
 from webdata_nb.errors import InvalidArgument
-from webdata_nb.suggestions import closest, did_you_mean, format_value, quoted
+from webdata_nb.suggestions import closest, counted, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.frames import frame, schemas
 from webdata_nb.toolkit.frames.frame import CallReceipt, ResultFrame
 from webdata_nb.toolkit.frames.receipt import shorten
@@ -160,8 +160,7 @@ def comparison_receipt(
     stated = [f" ({at.astimezone(UTC):%Y-%m-%d %H:%M} UTC)" if at else "" for at in times]
     subject = next((each["subject"] for each in receipts if each.get("subject")), "")
     of = f" of {shorten(str(subject))}" if subject else ""
-    rows = f"{len(old):,} {noun}{'s' * (len(old) != 1)}"
-    compared = f"compared {rows}{of}{stated[0]} with {len(new):,}{stated[1]}"
+    compared = f"compared {counted(len(old), noun)}{of}{stated[0]} with {len(new):,}{stated[1]}"
     return {
         "subject": subject,
         "changes": {

@@ -14,7 +14,7 @@ from webdata_nb.errors import InvalidArgument
 from webdata_nb.page.extract.prices import CODES_OF_SYMBOL, settle_symbols
 from webdata_nb.page.extract.records import Value, columns_of
 from webdata_nb.page.scrape.page import html_records
-from webdata_nb.suggestions import format_value
+from webdata_nb.suggestions import counted, format_value
 from webdata_nb.toolkit.frames import frame
 from webdata_nb.toolkit.frames.derive import page_urls
 from webdata_nb.toolkit.frames.frame import CallReceipt, NestedArray, ResultFrame
@@ -239,31 +239,24 @@ def _templates(pages: Sequence[_Page]) -> list[_Records]:
 
 
 def _listed(found: Sequence[_Records], line: str) -> pd.DataFrame:
-    rows = []
-    for number, group in enumerate(found, 1):
+    names: list[list[str]] = []
+    examples: list[str] = []
+    for group in found:
         columns = group.columns()
         in_words = sorted(columns, key=lambda each: each.type in {"url", "image", "list"})
-        example = next((parts[0].text for each in in_words for parts in each.parts.values()), "")
-        rows.append(
-            (
-                number,
-                len(set(group.urls)),
-                len(group.parts),
-                [column.name for column in columns],
-                example[:_EXAMPLE],
-                group.path,
-            )
-        )
-    names = ("group", "pages", "records", "columns", "example", "path")
-    cells = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else {}
-    dtypes = {"group": "Int32", "pages": "Int32", "records": "Int32"}
-    columns_ = {
-        name: pd.Series(NestedArray(list(cells.get(name, ()))))
-        if name == "columns"
-        else pd.Series(list(cells.get(name, ())), dtype=dtypes.get(name, "str"))
-        for name in names
-    }
-    listed = ResultFrame(columns_)
+        texts = (parts[0].text for each in in_words for parts in each.parts.values())
+        names.append([column.name for column in columns])
+        examples.append(next(texts, "")[:_EXAMPLE])
+    listed = ResultFrame(
+        {
+            "group": pd.Series(range(1, len(found) + 1), dtype="Int32"),
+            "pages": pd.Series([len(set(group.urls)) for group in found], dtype="Int32"),
+            "records": pd.Series([len(group.parts) for group in found], dtype="Int32"),
+            "columns": pd.Series(NestedArray(names)),
+            "example": pd.Series(examples, dtype="str"),
+            "path": pd.Series([group.path for group in found], dtype="str"),
+        }
+    )
     listed.attrs = {frame.ATTRS: CallReceipt(kind="records", line=line)}
     return listed
 
@@ -284,7 +277,7 @@ def _frame(group: _Records, number: int, count: int, line: str) -> pd.DataFrame:
     cells["_source"] = pd.Series(NestedArray(sources))
     records = ResultFrame(cells)
     pages = len(set(group.urls))
-    text = f"{size:,} record{'' if size == 1 else 's'} of {pages:,} page{'' if pages == 1 else 's'}"
+    text = f"{counted(size, 'record')} of {counted(pages, 'page')}"
     if count > 1:
         text += f" · group {number} of {count}: groups=True lists them"
     receipt = {"kind": "records", "counts": {"records": size, "pages": pages, "groups": count}}

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from webdata_nb.suggestions import counted
 from webdata_nb.toolkit.frames.compare import ChangeKind, changed_text
 from webdata_nb.toolkit.frames.receipt import shorten
 from webdata_nb.toolkit.sites.watched_pages import PageVersion, SeenUrl, SiteVisit
@@ -330,7 +331,9 @@ def _page_counts(comparison: Comparison) -> dict[str, int]:
 
 def _text(counts: Mapping[str, int], comparison: Comparison) -> str:
     changed = ", ".join(
-        _counted(counts[kind], kind) for kind in ("changed", "added", "removed") if counts[kind]
+        f"{counted(counts[kind], 'page')} {kind}"
+        for kind in ("changed", "added", "removed")
+        if counts[kind]
     )
     parts = [changed or "no change"]
     if counts["kept"]:
@@ -340,10 +343,6 @@ def _text(counts: Mapping[str, int], comparison: Comparison) -> str:
     if not comparison.sees_unlinked:
         parts.append("pages that were not seen may be removed or not")
     return ", ".join(parts)
-
-
-def _counted(count: int, kind: str) -> str:
-    return f"{count:,} page{'' if count == 1 else 's'} {kind}"
 
 
 def _time(at: datetime) -> str:

@@ -172,6 +172,11 @@ def parse_sites(site: object) -> list[Site]:
     return list({each.name: each for each in sites}.values())
 
 
+def sites_text(names: Sequence[str]) -> str:
+    """Return the name of a site, or how many there are."""
+    return names[0] if len(names) == 1 else f"{len(names)} sites"
+
+
 # Rows
 
 
@@ -284,7 +289,7 @@ def ranks_receipt(
     """
     statuses = Counter(table["status"].to_pylist())
     names = list(dict.fromkeys(map(str, table["site"].to_pylist())))
-    sites = names[0] if len(names) == 1 else f"{len(names)} sites"
+    sites = sites_text(names)
     providers = Counter(filter(None, table["provider"].to_pylist()))
     wanted, taken_at = table["num_results"][0], cast("datetime", table["taken_at"][0].as_py())
     parts = [f"{statuses['ranked']} ranked"]
@@ -466,7 +471,7 @@ def rank_changes(df: pd.DataFrame) -> pd.DataFrame:
             moves.append(was["rank"] - now["rank"] if both else None)
     changed = compare.count_changed_rows([each for each in changes if each.field == "rank"])
     names = list(dict.fromkeys(str(key[-1]) for each in snapshots for key in each.rows))
-    sites = names[0] if len(names) == 1 else f"{len(names)} sites"
+    sites = sites_text(names)
     text = compare.changes_line(changed)
     since = snapshots[-2].at if len(snapshots) > 1 else None
     if since is None:
