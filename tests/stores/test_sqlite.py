@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from tests.stores.jobs import (
     ALICE,
+    BOB,
     NOW,
     accepted,
     account_of,
@@ -86,3 +90,28 @@ def test_every_named_statement_is_a_single_statement() -> None:
         body = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
         assert body.rstrip().endswith(";"), name
         assert body.count(";") == 1, name
+
+
+async def test_copies_of_rows_that_moved_between_pages_are_erased(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.sqlite"
+    chance = random.Random(7)
+    async with SqliteStore(path) as store:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA secure_delete=on")
+            for table in range(20):
+                columns = "(id BLOB PRIMARY KEY, name, value BLOB)"
+                connection.execute(f"CREATE TABLE t{table} {columns} WITHOUT ROWID")
+                for _ in range(40):
+                    name = chance.choice((ALICE, BOB))
+                    value = f"{name}'s row".encode() + chance.randbytes(chance.randrange(1200))
+                    row = (chance.randbytes(16), name, value)
+                    connection.execute(f"INSERT INTO t{table} VALUES (?, ?, ?)", row)
+                connection.execute(f"DELETE FROM t{table} WHERE name = ?", [ALICE])
+        await store.retention.return_space()
+        assert b"alice's row" in path.read_bytes(), "SQLite has overwritten the copies itself"
+        await store.retention.erase()
+        left = path.read_bytes() + path.with_name("jobs.sqlite-wal").read_bytes()
+        assert left.count(b"alice's row") == 0
+        assert left.count(b"bob's row") > 200
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)

@@ -390,8 +390,7 @@ class SqliteDatabase(SqlDatabase):
         await self._on_reader(lambda c: c.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall())
 
     async def erase(self) -> None:
-        await self.return_space()
-        await self._on_reader(checkpoint)
+        await self._on_reader(rewrite)
 
     async def _on_reader(self, query: Callable[[sqlite3.Connection], T]) -> T:
         def on_thread() -> T:
@@ -454,8 +453,13 @@ class SqliteDatabase(SqlDatabase):
             connection.close()
 
 
-def checkpoint(connection: sqlite3.Connection) -> None:
-    """Copy the write-ahead log into its file and empty it; raises `StoreBusy`."""
+def rewrite(connection: sqlite3.Connection) -> None:
+    """Write a file anew, and empty its log; raises `StoreBusy`.
+
+    `secure_delete` overwrites a deleted row, but not the copies that stay in unused parts of pages
+    when SQLite moves rows between pages. Other processes read meanwhile, and wait to write.
+    """
+    connection.execute("VACUUM")
     [is_busy, _, _] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if is_busy:
         raise StoreBusy(

@@ -32,9 +32,9 @@ from webdata_nb.service.store.sql.text_index import (
 from webdata_nb.service.store.sqlite.database import (
     BUSY_S,
     SqliteTransaction,
-    checkpoint,
     cut_slice,
     is_damaged,
+    rewrite,
     translated,
 )
 
@@ -137,8 +137,7 @@ class SqliteTextIndex(TextIndex):
     async def erase(self) -> None:
         while await self._run(lambda: self._merge_slice(is_due=True)):
             pass
-        await self.return_space()
-        await self._run(lambda: checkpoint(self._open_connection()))
+        await self._run(lambda: rewrite(self._open_connection()))
 
     def _merge_slice(self, *, is_due: bool = False) -> bool:
         """Merge a part of the index if it is due; return whether there is more.
