@@ -238,18 +238,21 @@ def test_pages_are_readable(
 
 
 def test_overview_shows_what_is_going_on(service: Service, browser: Browser) -> None:
+    def failed() -> int:
+        return sum(row["jobs"] for row in service.rows("failures", since="24h"))
+
     with tab(browser, service) as page:
+        failed_before = failed()  # jobs of the service fail meanwhile
         page.goto(f"{service.urls[-1]}/operator")
         page.wait_for_selector("text=whole database")
         tiles = {
             each.locator("span").inner_text(): each.locator("strong").inner_text()
             for each in page.locator(".tiles a").all()
         }
-        failed = sum(row["jobs"] for row in service.rows("failures", since="24h"))
         assert tiles["Processes live"] == str(len(service.urls))
         assert tiles["Jobs running"] == "2"
         assert int(tiles["Jobs waiting"]) >= len(service.rows("jobs", state="pending")) > 0
-        assert tiles["Jobs failed, 24 hours"] == str(failed)
+        assert 0 < failed_before <= int(tiles["Jobs failed, 24 hours"]) <= failed()
         assert int(tiles["Requests refused"]) >= 70
         assert page.locator("section", has_text="Running jobs").locator("tbody tr").count() == 2
         page.locator(".tiles a", has_text="Jobs waiting").click()

@@ -13,6 +13,7 @@ from tests.wire.kills import connected, rows_after
 from tests.wire.waiting import TIMEOUT_S, services_on
 from webdata_nb.service.web.polite_fetcher import SUSPENDED_AFTER_S
 from webdata_nb.settings import Settings
+from webdata_nb.toolkit.client.client import CANCEL_S
 
 pytestmark = pytest.mark.slow
 
@@ -57,8 +58,10 @@ async def test_pages_in_flight_while_the_service_stands_still_are_fetched_again(
     assert [row["success"] for row in ended.data] == [True] * 40
 
 
+# Of the first, the connection's idle time ends while the service stands still.
+@pytest.mark.parametrize("idle_s", [5 - CANCEL_S / 2, 0])
 async def test_a_cancellation_that_is_not_confirmed_in_time_still_ends_the_job(
-    local_settings: Settings, caplog: pytest.LogCaptureFixture
+    local_settings: Settings, caplog: pytest.LogCaptureFixture, idle_s: float
 ) -> None:
     with Site() as site:
         paths = link_tree(site, depth=1, fanout=8)
@@ -67,6 +70,7 @@ async def test_a_cancellation_that_is_not_confirmed_in_time_still_ends_the_job(
                 start = {"url": site.at("/tree"), "concurrency": 1}
                 job_id = (await client.start_crawl(start)).job_id
                 await asyncio.to_thread(site.wait_for, paths[3], timeout=TIMEOUT_S)
+                await asyncio.sleep(idle_s)
                 send(local_settings, signal.SIGSTOP, workers=False)
                 assert not await client.cancel_quietly(job_id)
                 send(local_settings, signal.SIGCONT, workers=False)

@@ -44,6 +44,8 @@ from webdata_nb.service.observability.logs import EventThrottle
 
 # From the start of the connection, or the first byte of a further request, to the last header.
 HEADERS_TIMEOUT_S: Final = 10.0
+# How much later a connection without a request is closed, so that what arrived is read first.
+READ_FIRST_S: Final = 0.05
 # httptools does not limit the size of headers.
 MAX_HEADER_BYTES: Final = 64 * 1024
 # The connection is aborted if the client reads nothing of its reply for this long.
@@ -435,6 +437,14 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         del msg  # uvicorn's sentence
         self._send_and_close(_INVALID_REQUEST)
 
+    def timeout_keep_alive_handler(self) -> None:
+        """Close an idle connection, unless a request on it is read first.
+
+        When a process stood still, its timers run before it reads what has arrived meanwhile.
+        """
+        close = super().timeout_keep_alive_handler
+        self.timeout_keep_alive_task = asyncio.get_running_loop().call_later(READ_FIRST_S, close)
+
     def _update_timer(self) -> None:
         """Run the timer only while the connection waits for request headers."""
         if not self.idle:
@@ -450,6 +460,9 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._timer = None
 
     def _on_headers_timeout(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(READ_FIRST_S, self._refuse_slow_headers)
+
+    def _refuse_slow_headers(self) -> None:
         if not self.transport.is_closing():
             self._send_and_close(_HEADERS_TIMEOUT)
 
