@@ -6,12 +6,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from tests.ports import free_port
 from tests.service.job_stores import store_of
 from tests.site.document import document
 from tests.site.server import Site
@@ -264,3 +266,28 @@ class LastLinkFirst(DepthFirst):
     def add(self, candidates: Iterable[CrawlTarget]) -> None:
         """Push the links in reverse order."""
         super().add(reversed(list(candidates)))
+
+
+@pytest.mark.parametrize(
+    ("robots", "options", "reason"),
+    [
+        (404, {}, "the site could not be reached"),
+        (200, {}, "robots.txt"),
+        (404, {"respect_robots_txt": False}, "the start page could not be fetched"),
+    ],
+    ids=["unreachable", "disallowed", "unanswered"],
+)
+async def test_a_crawl_fails_at_its_start_also_if_it_is_killed_after_the_row(
+    tmp_path: Path, site: Site, robots: int, options: dict[str, Any], reason: str
+) -> None:
+    site.page("/robots.txt", "User-agent: *\nDisallow: /", status=robots)
+    if robots != HTTPStatus.OK:
+        options = {**options, "url": f"http://127.0.0.1:{free_port()}/"}
+    attempts = CrawlAttempts(tmp_path, site, **options)
+    messages = []
+    for _ in range(2):
+        async with attempts.attempt() as (_, task):
+            with pytest.raises(JobFailure, match=reason) as failure:
+                await task
+        messages.append(str(failure.value))
+    assert messages[0] == messages[1]

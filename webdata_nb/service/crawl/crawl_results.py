@@ -210,6 +210,7 @@ def to_crawl_result(visit: PageVisit, *, grade_anchors: bool) -> CrawlResult:
             detail=str(visit.error)[:MAX_DETAIL_CHARACTERS],
             hops=visit.hops,
             was_requested=not isinstance(visit.error, NotIndexed),
+            is_unanswered=visit.status is None,
         )
     scraped, (etag, last_modified) = visit.scraped, validators_of(visit)
     if scraped is None:

@@ -349,14 +349,9 @@ class StartPage:
         """Return whether a target is the start page."""
         return target.ordinal == 0 and not self._request.urls
 
-    async def check(self, result: CrawlResult, outcome: FetchOutcome) -> None:
-        """Set `failure` where the page could not be fetched."""
+    async def check(self, result: CrawlResult) -> None:
+        """Set `failure` where the page could not be fetched, in this or in an earlier attempt."""
         self.failure = await self._access.start_failure(result)
-        if self.failure is None and isinstance(outcome, PageVisit) and outcome.status is None:
-            error = outcome.error
-            self.failure = (
-                None if error is None else f"the start page could not be fetched: {error}"
-            )
 
     async def read_seeds(self, final_url: str) -> tuple[str, ...]:
         """Return the seeds of the page's site; an earlier attempt may have stored them."""
@@ -464,8 +459,6 @@ class Crawl:
         if isinstance(outcome, PageVisit):
             outcome = await self._downloader.scrape(outcome)
         result, entry = await self._results.encode(target, outcome)
-        if self._start.is_target(target):
-            await self._start.check(result, outcome)
         await self._commit(target, result, entry)
         self._downloader.release(target)
 
@@ -478,6 +471,7 @@ class Crawl:
         order of the rows that they publish.
         """
         if self._start.is_target(target):
+            await self._start.check(result)
             self._plan.set_seeds(await self._start.read_seeds(result.final_url))
         effects = await run_cooperatively(self._plan.commit_in_steps(target.ordinal, result))
         self._wake_workers()

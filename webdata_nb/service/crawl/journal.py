@@ -91,6 +91,8 @@ class CrawlResult(Struct, frozen=True, omit_defaults=True):
     was_requested
         False if the rights of the page were refused before a request, or if the index of an archive
         lacks it.
+    is_unanswered
+        Whether a request failed without an HTTP status.
     low_confidence
         The kind of reason why the confidence in the page's content is low; empty where it is not.
     url
@@ -120,6 +122,7 @@ class CrawlResult(Struct, frozen=True, omit_defaults=True):
     hops: int = 0
     check: ClaimCheck = ""
     was_requested: bool = True
+    is_unanswered: bool = False
     low_confidence: str = ""
     url: str = ""
     text: str | None = None

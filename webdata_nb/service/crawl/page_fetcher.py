@@ -118,6 +118,8 @@ class PageAccess:
             return f"the start page is not in the archive: {result.detail}"
         if result.kind == "rights":
             return f"the start page may not be used for {self._request.purpose}: {result.reason}"
+        if result.is_unanswered:
+            return f"the start page could not be fetched: {result.detail}"
         return None
 
     async def delay_s(self, url: str) -> float:
