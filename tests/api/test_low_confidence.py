@@ -19,7 +19,7 @@ from webdata_nb.toolkit.api import connect, crawl_df, crawl_job, scrape_df
 SCANS = [drawn_pdf(f"{left} 50 200 200 re f") for left in (50, 90)]
 PDF = {"Content-Type": "application/pdf"}
 COUNTS = {"no text layer": 2, "refreshes": 1}
-CLAUSE = "low confidence: 3 rows (2 no text layer, 1 refreshes)"
+CLAUSE = "low confidence: 3 rows (no text layer: 2, refreshes: 1)"
 
 
 @pytest.fixture

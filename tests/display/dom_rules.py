@@ -67,7 +67,7 @@ _CHECK: Final = """
       // Words of scripts without spaces break anywhere.
       const hasSpaces = !/[\\u2e80-\\u9fff\\uac00-\\ud7af\\uff00-\\uffef]/.test(word[0]);
       if (lines.size > 1 && hasSpaces && !element.closest('pre')  // text of 80 columns
-          && (isHeader || (word[0].length <= 16 && !/[-\\/_.]/.test(word[0]))))
+          && (isHeader || (word[0].length <= 16 && !/[-\\/_.\\\\]/.test(word[0]))))
         note('broken word', word[0], `in ${element.tagName}`);
     }
     range.selectNodeContents(node);

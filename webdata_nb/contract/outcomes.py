@@ -148,10 +148,13 @@ def low_confidence_text(counts: Mapping[str, int]) -> str:
     Examples
     --------
     >>> low_confidence_text({"no text layer": 13, "refreshes": 1})
-    'low confidence: 14 rows (13 no text layer, 1 refreshes)'
+    'low confidence: 14 rows (no text layer: 13, refreshes: 1)'
+    >>> low_confidence_text({"no text layer": 1})
+    'low confidence: 1 row (no text layer)'
     """
-    counted = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
     total = sum(counts.values())
+    each = (f"{reason}: {count:,}" for reason, count in counts.items())
+    counted = ", ".join(each) if len(counts) > 1 else "".join(counts)
     rows = "1 row" if total == 1 else f"{total:,} rows"
     return f"low confidence: {rows} ({counted})" if total else ""
 
