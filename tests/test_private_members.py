@@ -50,6 +50,7 @@ def test_psycopg_waits_by_the_overridden_method() -> None:
     wait = getattr(psycopg.Connection, "wait", None)
     assert wait is not None, f"psycopg's Connection has no wait any more; {WHERE_PSYCOPG}"
     assert list(inspect.signature(wait).parameters)[:2] == ["self", "gen"], WHERE_PSYCOPG
+    assert "timeout" in inspect.signature(wait).parameters, WHERE_PSYCOPG
     assert ".wait(" in inspect.getsource(psycopg.Cursor.execute), WHERE_PSYCOPG
 
 
