@@ -39,6 +39,7 @@ _README_TESTS: Final = re.compile(
 _INSTALL_TIMEOUT_S: Final = 600.0
 _SCRIPT_TIMEOUT_S: Final = 180.0
 _SUITE_TIMEOUT_S: Final = 900.0
+_LOWEST_TIMEOUT_S: Final = 3600.0  # slow tests are among them
 # pip and uv fail where they would compile a dependency.
 _WHEELS_ONLY: Final = ("--only-binary", ":all:", "--no-binary", "webdata-nb")
 _LOWEST_TESTS: Final = (
@@ -199,7 +200,7 @@ def _check_lowest(folder: Path) -> int:
         _twice(f"{title}: the same versions again", [*install, "--no-deps", *pins])
         tests = ["-m", "pytest", "-n", "logical", "--hypothesis-seed=0", *_LOWEST_TESTS]
         command = [python, *tests]
-        _run(f"{title}: tests", command, folder=sources, timeout_s=_SUITE_TIMEOUT_S, quiet=False)
+        _run(f"{title}: tests", command, folder=sources, timeout_s=_LOWEST_TIMEOUT_S, quiet=False)
     except _StepError as error:
         print(f"{title}: FAILED: {error}", flush=True)
         return 1
