@@ -1,11 +1,15 @@
 """Runs the package on each declared Python: `python -m tests.interpreters`, as `.ci/run` does.
 
-It needs the standard library, and pip's index. On every Python that the classifiers declare, except
-the one that runs this script, which the whole suite is for: a wheel in a fresh environment,
-`webdata demo`, and `tests/interpreter_calls.py` under `-W error`. Each has to end with exit code 0
-and an empty standard error. The newest one runs the short suite of the README too. What the machine
-lacks is said and left out. The version after the newest declared one is tried as well; what fails
-there is only said, as nothing is claimed of it.
+It needs the standard library, and pip's index. `python -m build` makes an sdist, and a wheel from
+it. On every Python that the classifiers declare, except the one that runs this script, which the
+whole suite is for: the wheel in a fresh environment without a compiler, `webdata demo`, and
+`tests/interpreter_calls.py` under `-W error`. Each has to end with exit code 0 and an empty
+standard error. The newest one runs the short suite of the README too, in the unpacked sdist. What
+the machine lacks is said and left out. The version after the newest declared one is tried as well;
+what fails there is only said, as nothing is claimed of it.
+
+`--lowest` does the same on the Python that runs this script, with the lowest versions that
+`pyproject.toml` allows of all direct dependencies, and then runs the tests that use these most.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 _CHECKOUT: Final = Path(__file__).resolve().parent.parent
 _CLASSIFIER: Final = re.compile(r"Programming Language :: Python :: (3\.\d+)")
@@ -35,10 +39,32 @@ _README_TESTS: Final = re.compile(
 _INSTALL_TIMEOUT_S: Final = 600.0
 _SCRIPT_TIMEOUT_S: Final = 180.0
 _SUITE_TIMEOUT_S: Final = 900.0
+_LOWEST_TIMEOUT_S: Final = 3600.0  # slow tests are among them
+# pip and uv fail where they would compile a dependency.
+_WHEELS_ONLY: Final = ("--only-binary", ":all:", "--no-binary", "webdata-nb")
+_LOWEST_TESTS: Final = (
+    "tests/client",
+    "tests/contract",
+    "tests/dask",
+    "tests/frames",
+    "tests/page",
+    "tests/service/creatives",
+    "tests/service/routes/test_crawl_order.py",
+    "tests/service/signing",
+    "tests/stores",
+    "tests/test_private_members.py",
+)
 
 
 class _StepError(Exception):
     """A command failed, took too long, or wrote to standard error."""
+
+
+class _Packages(NamedTuple):
+    """The wheel, and the folder of the unpacked sdist from which it was built."""
+
+    wheel: Path
+    sources: Path
 
 
 def declared_versions() -> list[str]:
@@ -74,37 +100,60 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("versions", nargs="*", help="such as 3.13; by default all declared ones")
     parser.add_argument("--no-suite", action="store_true", help="leave out the short suite")
+    parser.add_argument(
+        "--lowest", action="store_true", help="only this Python, with the lowest dependencies"
+    )
     chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="interpreters-", ignore_cleanup_errors=True) as name:
+        if chosen.lowest:
+            return _check_lowest(Path(name))
+        return _check_versions(chosen.versions, Path(name), with_suite=not chosen.no_suite)
+
+
+def _check_versions(chosen: Sequence[str], folder: Path, *, with_suite: bool) -> int:
+    """Check the chosen versions, or all but this one; return the exit code."""
     own = f"3.{sys.version_info.minor}"
     declared = declared_versions()
     tried = [*declared, _next_version(declared[-1])]
-    versions = chosen.versions or [version for version in tried if version != own]
+    versions = chosen or [version for version in tried if version != own]
     found = {version: find_interpreter(version) for version in versions}
     for version, path in found.items():
         if path is None:
             print(f"Python {version}: not on this machine, so it is NOT TESTED", flush=True)
     checks = {version: path for version, path in found.items() if path is not None}
-    with tempfile.TemporaryDirectory(prefix="interpreters-", ignore_cleanup_errors=True) as name:
-        failures = _check_all(checks, Path(name))
-        newest = max({*checks, own} & {*declared}, key=_sort_key, default=own)
-        if newest != own and newest not in failures and not chosen.no_suite:
-            try:
-                _run_short_suite(newest, _python(Path(name), newest))
-            except _StepError as error:
-                failures[newest] = error
+    if not checks:
+        return 0
+    packages = _build(folder)
+    failures = _check_all(checks, packages.wheel, folder)
+    newest = max({*checks, own} & {*declared}, key=_sort_key, default=own)
+    if newest != own and newest not in failures and with_suite:
+        try:
+            _run_short_suite(newest, _python(folder, newest), packages.sources)
+        except _StepError as error:
+            failures[newest] = error
     for version, failure in failures.items():
         claim = "" if version in declared else ", which is not declared"
         print(f"Python {version}{claim}: FAILED: {failure}", flush=True)
     return bool(failures.keys() & set(declared))
 
 
-def _check_all(interpreters: Mapping[str, Path], folder: Path) -> dict[str, _StepError]:
+def _build(folder: Path) -> _Packages:
+    """Build the sdist, and the wheel from it; unpack the sdist."""
+    python = _environment("build", Path(sys.executable), folder)
+    _pip("pip install build", python, "install", "build")
+    dist = folder / "dist"
+    _twice("python -m build", [python, "-m", "build", "--outdir", dist, _CHECKOUT])
+    [wheel], [sdist] = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    _run(f"unpack {sdist.name}", ["tar", "-xzf", sdist], folder=folder)
+    for built in (wheel, sdist):
+        print(f"{built.name}: {built.stat().st_size / 1e6:.1f} MB", flush=True)
+    return _Packages(wheel, folder / sdist.name.removesuffix(".tar.gz"))
+
+
+def _check_all(
+    interpreters: Mapping[str, Path], wheel: Path, folder: Path
+) -> dict[str, _StepError]:
     """Check all versions at once, as most of it is waiting for downloads; return what failed."""
-    if not interpreters:
-        return {}
-    build = _environment("build", Path(sys.executable), folder)
-    _pip("build the wheel", build, "wheel", "--no-deps", "-w", folder / "dist", _CHECKOUT)
-    [wheel] = (folder / "dist").glob("*.whl")
     failures = {}
     with ThreadPoolExecutor(len(interpreters)) as pool:
         checks = {
@@ -122,24 +171,62 @@ def _check_all(interpreters: Mapping[str, Path], folder: Path) -> dict[str, _Ste
 def _check(version: str, interpreter: Path, wheel: Path, folder: Path) -> None:
     """Install the wheel, and run the tour and the calls of all functions."""
     python = _environment(version, interpreter, folder)
-    _pip(f"Python {version}: pip install {wheel.name}", python, "install", wheel)
-    _run_silent(f"Python {version}: webdata demo", [python.parent / "webdata", "demo"], folder)
-    _pip(f"Python {version}: pip install {wheel.name}[plot]", python, "install", f"{wheel}[plot]")
+    title = f"Python {version}"
+    _pip(f"{title}: pip install {wheel.name}", python, "install", *_WHEELS_ONLY, wheel)
+    _run_demo(title, python, folder)
+    plot = f"{wheel}[plot]"
+    _pip(f"{title}: pip install {wheel.name}[plot]", python, "install", *_WHEELS_ONLY, plot)
+    _call_all_functions(title, python, folder)
+
+
+def _check_lowest(folder: Path) -> int:
+    """Check the lowest versions of the dependencies; return the exit code."""
+    title = "lowest versions"
+    try:
+        sources = _build(folder).sources
+        python = _environment("lowest", Path(sys.executable), folder)
+        _pip(f"{title}: pip install uv", python, "install", "uv")
+        pip = [python, "-m", "uv", "pip"]
+        install = [*pip, "install", "--quiet", "--python", python, *_WHEELS_ONLY]
+        users = [*install, "--resolution", "lowest-direct", ".[all]"]
+        _twice(f"{title}: uv pip install --resolution lowest-direct .[all]", users, folder=sources)
+        frozen, _ = _run("uv pip freeze", [*pip, "freeze", "--quiet", "--python", python])
+        pins = [line for line in frozen.splitlines() if not line.startswith("webdata-nb")]
+        print("\n".join(pins), flush=True)
+        _run_demo(title, python, folder)
+        _call_all_functions(title, python, folder)
+        _twice(f"{title}: uv pip install .[test]", [*install, "-e", ".[test]"], folder=sources)
+        # The libraries of the tests may need newer versions than the package does.
+        _twice(f"{title}: the same versions again", [*install, "--no-deps", *pins])
+        tests = ["-m", "pytest", "-n", "logical", "--hypothesis-seed=0", *_LOWEST_TESTS]
+        command = [python, *tests]
+        _run(f"{title}: tests", command, folder=sources, timeout_s=_LOWEST_TIMEOUT_S, quiet=False)
+    except _StepError as error:
+        print(f"{title}: FAILED: {error}", flush=True)
+        return 1
+    return 0
+
+
+def _run_demo(title: str, python: Path, folder: Path) -> None:
+    _run_silent(f"{title}: webdata demo", [python.parent / "webdata", "demo"], folder)
+
+
+def _call_all_functions(title: str, python: Path, folder: Path) -> None:
     # Its first import writes to standard error if it takes long to list the fonts.
-    _run(f"Python {version}: list the fonts", [python, "-c", "import matplotlib.font_manager"])
+    _run(f"{title}: list the fonts", [python, "-c", "import matplotlib.font_manager"])
     calls = _CHECKOUT / "tests" / "interpreter_calls.py"
-    title = f"Python {version}: call all public functions with -W error"
-    _run_silent(title, [python, "-P", "-W", "error", calls], folder)
+    command = [python, "-P", "-W", "error", calls]
+    _run_silent(f"{title}: call all public functions with -W error", command, folder)
 
 
-def _run_short_suite(version: str, python: Path) -> None:
-    """Run the README's test command, in the environment that has the wheel's dependencies."""
+def _run_short_suite(version: str, python: Path, sources: Path) -> None:
+    """Run the README's test command in the unpacked sdist, with the wheel's environment."""
     install, tests = readme_tests()
-    _pip(f"Python {version}: pip {' '.join(install)}", python, *install)
+    _pip(f"Python {version}: pip {' '.join(install)}", python, *install, folder=sources)
     title = f"Python {version}: python {' '.join(tests)}"
     # As in the full suite of CI, the examples of Hypothesis are the same in each run.
     command = [python, *tests, "--hypothesis-seed=0"]
-    _run(title, command, folder=_CHECKOUT, timeout_s=_SUITE_TIMEOUT_S, quiet=False)
+    _run(title, command, folder=sources, timeout_s=_SUITE_TIMEOUT_S, quiet=False)
 
 
 def _environment(name: str, interpreter: Path, folder: Path) -> Path:
@@ -152,14 +239,18 @@ def _python(folder: Path, name: str) -> Path:
     return folder / name / "bin" / "python"
 
 
-def _pip(title: str, python: Path, command: str, *words: object) -> None:
-    """Run pip in the checkout; a second try, as a download may fail once."""
+def _pip(title: str, python: Path, command: str, *words: object, folder: Path = _CHECKOUT) -> None:
     pip = [python, "-m", "pip", command, "--quiet", "--disable-pip-version-check", *words]
+    _twice(title, pip, folder=folder)
+
+
+def _twice(title: str, command: Sequence[object], *, folder: Path = _CHECKOUT) -> None:
+    """Run a command that downloads; a second try, as a download may fail once."""
     try:
-        _run(title, pip, folder=_CHECKOUT)
+        _run(title, command, folder=folder)
     except _StepError:
         time.sleep(5)
-        _run(f"{title}, again", pip, folder=_CHECKOUT)
+        _run(f"{title}, again", command, folder=folder)
 
 
 def _run_silent(title: str, command: Sequence[object], folder: Path) -> None:

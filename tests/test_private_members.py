@@ -1,11 +1,12 @@
 """Members of libraries that the package overrides or reads although they are not documented.
 
-`pyproject.toml` has upper bounds for these libraries. Raise a bound when these tests pass with the
-new release.
+`pyproject.toml` has upper bounds for uvicorn and psycopg. Raise a bound when these tests pass with
+the new release. Playwright has none: without the member, a driver that hangs ends with the service.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import socket
 from collections.abc import Generator
@@ -17,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from tests.test_dependencies import declared
 
 WHERE_UVICORN = "service/http/connections.py relies on it"
+WHERE_PLAYWRIGHT = "end_driver in service/browser/chromium.py relies on it"
 WHERE_PSYCOPG = "DeadlineConnection in service/store/postgres/pool.py relies on it"
 
 
@@ -48,6 +50,7 @@ def test_psycopg_waits_by_the_overridden_method() -> None:
     wait = getattr(psycopg.Connection, "wait", None)
     assert wait is not None, f"psycopg's Connection has no wait any more; {WHERE_PSYCOPG}"
     assert list(inspect.signature(wait).parameters)[:2] == ["self", "gen"], WHERE_PSYCOPG
+    assert "timeout" in inspect.signature(wait).parameters, WHERE_PSYCOPG
     assert ".wait(" in inspect.getsource(psycopg.Cursor.execute), WHERE_PSYCOPG
 
 
@@ -61,3 +64,14 @@ def test_psycopg_resumes_a_conversation_whose_server_does_not_answer() -> None:
     near, far = socket.socketpair()
     with near, far:
         assert not waiting.wait(conversation(), near.fileno(), interval=0.01), WHERE_PSYCOPG
+
+
+async def test_playwright_keeps_the_process_of_its_driver() -> None:
+    module = pytest.importorskip("playwright.async_api")
+    playwright = await module.async_playwright().start()
+    try:
+        client = getattr(getattr(playwright.stop, "__self__", None), "_client", None)
+        process = getattr(getattr(client, "_transport", None), "_proc", None)
+        assert isinstance(process, asyncio.subprocess.Process), WHERE_PLAYWRIGHT
+    finally:
+        await playwright.stop()

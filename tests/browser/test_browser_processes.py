@@ -17,10 +17,11 @@ import psutil
 import pytest
 
 from tests.browser.conftest import POLICY, look_up
+from tests.requirements import require_module
 from tests.site.server import Site
 from tests.wire.waiting import until
 from webdata_nb.page.errors import ScrapeError
-from webdata_nb.service.browser.chromium import remove_stale_folders
+from webdata_nb.service.browser.chromium import end_driver, remove_stale_folders
 from webdata_nb.service.browser.renderer import Browser, RenderRequest
 from webdata_nb.service.runtime.fair_scheduler import current_account, on_behalf_of
 from webdata_nb.service.web.fetch import Fetcher
@@ -261,3 +262,13 @@ def test_nothing_outlives_a_killed_parent(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert remove_stale_folders() == 1
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_driver_that_hangs_is_killed() -> None:
+    module = require_module("playwright.async_api")
+    known = set(psutil.Process().children())
+    playwright = await module.async_playwright().start()
+    [driver] = set(psutil.Process().children()) - known
+    driver.suspend()
+    await end_driver(playwright)
+    await until(lambda: driver not in psutil.Process().children())

@@ -88,8 +88,8 @@ async def end_driver(playwright: Playwright) -> None:
     """Stop Playwright's driver and the rest of its browser."""
     if await finishes_in_time(playwright.stop()):
         return
-    transport: Any = getattr(getattr(playwright, "_impl_obj", None), "_connection", None)
-    process: Any = getattr(getattr(transport, "_transport", None), "_proc", None)
+    client: Any = getattr(getattr(playwright.stop, "__self__", None), "_client", None)
+    process: Any = getattr(getattr(client, "_transport", None), "_proc", None)
     with contextlib.suppress(OSError, AttributeError):
         process.kill()
 
