@@ -317,7 +317,7 @@ class SqliteDatabase(SqlDatabase):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.retried_transactions = 0
+        self.retried_transactions: int = 0
         self._local = local()
         self._connections: list[sqlite3.Connection] = []
 
