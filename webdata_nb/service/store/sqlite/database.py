@@ -684,7 +684,9 @@ def back_up(source: Path, target: Path) -> int:
 
 
 def _synchronize(path: Path) -> None:
-    number = os.open(path, os.O_RDONLY)
+    if os.name == "nt" and path.is_dir():
+        return  # Windows opens no directories
+    number = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # its fsync needs to write
     try:
         os.fsync(number)
     finally:
