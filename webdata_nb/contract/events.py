@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -34,7 +34,7 @@ class StreamEvent(StrEnum):
 class Event(BaseModel):
     """Base of events; unknown fields are kept."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
 
 def _parse_credits(value: Any) -> float | None:
@@ -57,7 +57,7 @@ Credits = Annotated[
 class Cost(BaseModel):
     """The cost of a job (ours), if the service reports it."""
 
-    model_config = ConfigDict(defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(defer_build=True)
 
     credits: Credits = Field(
         default=None, description="Credits that the job cost; null until it has ended."
@@ -153,7 +153,7 @@ class WebhookB(Event):
     """Payload of profile B; `timestamp` is UTC."""
 
     # FastAPI's field of a body has an alias, which pydantic refuses for a deferred model.
-    model_config = ConfigDict(defer_build=False)
+    model_config: ClassVar[ConfigDict] = ConfigDict(defer_build=False)
 
     event: Literal[
         "search.completed", "crawl.completed", "crawl.page", "scrape.completed", "extract.completed"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -103,7 +103,9 @@ def _check_storable(value: Any) -> None:
 class Strict(BaseModel):
     """A request: immutable, no unknown fields, no coercion, nothing that cannot be stored."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True
+    )
 
     @field_validator("*", mode="before")
     @classmethod

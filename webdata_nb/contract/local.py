@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, ClassVar, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -48,7 +48,9 @@ def start_lock_name(host: str) -> str:
 class _ServiceIdentity(BaseModel):
     """Identity of a service; unknown fields of newer versions are kept."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="allow", frozen=True, populate_by_name=True
+    )
 
     version: str
     wire: int
@@ -77,7 +79,7 @@ class Hello(_ServiceIdentity):
 class LeaseReply(BaseModel):
     """Reply of `LOCAL_LEASE`. A lease that was `created` has no settings yet."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     expires_in: Annotated[float, Field(gt=0)]
     created: bool
@@ -168,7 +170,7 @@ class StopRequest(Strict):
 class StopReply(BaseModel):
     """Reply of `LOCAL_STOP`; active jobs continue when a service starts again."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
 
     active_jobs: int
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -56,7 +56,7 @@ class Reply(BaseModel):
     """A reply; unknown fields are kept in `model_extra`."""
 
     # Built at the first use: a process uses few of the replies, and building all takes long.
-    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     def stated(self, name: str) -> Any:
         """Return a field of the reply; None if the service left it out."""

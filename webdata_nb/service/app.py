@@ -73,7 +73,7 @@ from webdata_nb.service.webhooks.delivery import Deliverer, Sender, Webhooks, we
 from webdata_nb.service.work.job_processor import JobProcessor, open_job_processor
 from webdata_nb.service.work.retention import HOUR_S, Janitor
 
-log = logging.getLogger("webdata_nb.service")
+log: Final = logging.getLogger("webdata_nb.service")
 
 # Between two deletions of old files of creatives and of cached replies.
 SWEEP_INTERVAL_S: Final = 600.0

@@ -147,7 +147,9 @@ class AccountLimitReached(ApplicationError):
 
     def __init__(self, message: str, *, limit: int | None, active: int, retry_after: int) -> None:
         super().__init__(message)
-        self.limit, self.active, self.retry_after = limit, active, retry_after
+        self.limit: int | None = limit
+        self.active: int = active
+        self.retry_after: int = retry_after
 
 
 class ConcurrencyReached(AccountLimitReached):
@@ -209,7 +211,8 @@ class SourceRefused(SourceError):
 
     def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
         super().__init__(message)
-        self.status, self.reason = status, reason
+        self.status: int = status
+        self.reason: str = reason
 
 
 class SourceOverdemand(SourceRefused):

@@ -33,7 +33,7 @@ from webdata_nb.contract import local
 from webdata_nb.contract.local import Runtime, SessionSettings
 from webdata_nb.page.errors import ApplicationError
 
-log = logging.getLogger("webdata_nb.service")
+log: Final = logging.getLogger("webdata_nb.service")
 
 _NO_SETTINGS: Final = SessionSettings()
 _LOCK_WAIT_S: Final = 5.0  # a client that tests the lock holds it briefly
@@ -145,9 +145,9 @@ class LocalLifetime:
         self.version = version
         self.schema = schema
         self.managed = managed
-        self.token = secrets.token_urlsafe(32)
-        self.started_at = datetime.now(UTC)
-        self.retiring = False
+        self.token: str = secrets.token_urlsafe(32)
+        self.started_at: datetime = datetime.now(UTC)
+        self.retiring: bool = False
         self._clock = clock
         self._timing = timing or LeaseTiming.read(os.environ)
         self._leases = SessionLeases.start(self._timing, clock())

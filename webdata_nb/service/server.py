@@ -31,7 +31,7 @@ from webdata_nb.service.runtime.process import configure_gc
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-log = logging.getLogger("webdata_nb.service")
+log: Final = logging.getLogger("webdata_nb.service")
 
 # How long open replies may take when the service stops; jobs continue after the next start.
 REPLY_GRACE_S: Final = 3

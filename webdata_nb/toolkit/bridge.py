@@ -37,7 +37,7 @@ _CLOSE_S: Final = 1.0
 # Within CLEANUP_S, so that one slow worker does not cost a cancelled call the rows of the others.
 PARTIAL_RESULT_S: Final = 2.5
 
-log = logging.getLogger("webdata_nb")
+log: Final = logging.getLogger("webdata_nb")
 
 
 class TickCallbacks:
@@ -50,7 +50,7 @@ class TickCallbacks:
     """
 
     def __init__(self) -> None:
-        self.registered = threading.Event()
+        self.registered: threading.Event = threading.Event()
         self._active: dict[object, Callable[[], object]] = {}
         self._final: deque[Callable[[], object]] = deque()
 
@@ -91,7 +91,7 @@ class PortalCall(concurrent.futures.Future[T]):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, T]) -> None:
         super().__init__()
-        self.ticks = TickCallbacks()
+        self.ticks: TickCallbacks = TickCallbacks()
         self._loop = loop
         self._coro = coro
         self._task: asyncio.Task[T] | None = None

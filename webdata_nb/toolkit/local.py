@@ -492,9 +492,9 @@ class LocalService:
         discovered: DiscoveredService,
         session_settings: SessionSettings,
     ) -> None:
-        self.base_url = discovered.url
-        self.token = discovered.token
-        self.lease_id = uuid.uuid4().hex
+        self.base_url: str = discovered.url
+        self.token: str = discovered.token
+        self.lease_id: str = uuid.uuid4().hex
         self._directory = directory
         self._session_settings = session_settings
         self._client = control_client(discovered.url, discovered.token)

@@ -37,7 +37,7 @@ OnStart = local.OnStart
 
 LOCAL: Final = "local"
 
-log = logging.getLogger("webdata_nb")
+log: Final = logging.getLogger("webdata_nb")
 _T = TypeVar("_T")
 
 
@@ -290,7 +290,7 @@ class Connection:
         """
         await asyncio.wrap_future(PORTAL.submit(self._pool.close()))
 
-    close = synced(aclose)
+    close: Final = synced(aclose)
 
     def __enter__(self) -> Self:
         return self

@@ -15,6 +15,7 @@ import re
 import tomllib
 from bisect import bisect_left
 from collections import deque
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import chain, islice
 from operator import attrgetter
@@ -374,32 +375,31 @@ class Block:
     def __init__(
         self, element: Element, parent: Block | None, traits: int, index: int, first_text_run: int
     ) -> None:
-        self.element = element
-        self.parent = parent
-        self.tag = tag = element.tag
-        self.traits = traits
+        self.element: Element = element
+        self.parent: Block | None = parent
+        self.tag: str = element.tag
+        self.traits: int = traits
         self.inherited_traits: int = traits if parent is None else traits | parent.inherited_traits
-        self.index = index
-        self.first_text_run = first_text_run  # index of the first text run in the subtree, if any
-        self.end = index + 1  # index of the first block after the subtree
-        self.is_active = True
-        self.dropped = False
-        self.has_h1 = tag == "h1"
-        self.in_data = False  # a table with data, or a part of one
-        self.anchors = 0  # links directly in this block
+        self.index: int = index
+        self.first_text_run: int = first_text_run  # of the subtree, if it has one
+        self.end: int = index + 1  # index of the first block after the subtree
+        self.is_active: bool = True
+        self.dropped: bool = False
+        self.has_h1: bool = self.tag == "h1"
+        self.in_data: bool = False  # a table with data, or a part of one
+        self.anchors: int = 0  # links directly in this block
 
 
+@dataclass(slots=True, eq=False)
 class TextRun:
     """Adjacent text directly in one block."""
 
-    __slots__ = ("block", "index", "link_words", "pieces", "prose", "words")
-
-    def __init__(self, block: Block, index: int) -> None:
-        self.block = block
-        self.index = index
-        self.pieces: list[str] = []
-        self.words = self.link_words = 0
-        self.prose = False
+    block: Block
+    index: int
+    pieces: list[str] = field(default_factory=list)
+    words: int = 0
+    link_words: int = 0
+    prose: bool = False
 
     @property
     def text(self) -> str:
@@ -415,10 +415,12 @@ class BlockTree:
     """The blocks that have words and were not dropped."""
     text_runs: list[TextRun]
     """The text runs that were not dropped."""
+    all_blocks: list[Block]
+    all_text_runs: list[TextRun]
 
     def __init__(self, root: Element, element_traits: Mapping[Element, int]) -> None:
         self.all_blocks, self.all_text_runs = _walk(root, element_traits)
-        self.root = self.all_blocks[0]
+        self.root: Block = self.all_blocks[0]
         for run in self.all_text_runs:
             if run.words >= _MIN_SENTENCE_WORDS:
                 run.prose = _is_prose(run)

@@ -640,7 +640,8 @@ class VisibleDates:
         self._language = language
         self._day_first = day_first
         self._plausible = plausible
-        self._headline, self.has_headline = _find_headline(page)
+        self._headline, has_headline = _find_headline(page)
+        self.has_headline: bool = has_headline
 
     def beside_headline(self) -> list[VisibleDate]:
         """Return the dates near the headline: those of updates last, otherwise nearest first."""

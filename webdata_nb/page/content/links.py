@@ -126,7 +126,7 @@ class LinkResolver(dict[str | None, str | None]):
     def __init__(self, final_url: str, base_href: str | None = None) -> None:
         super().__init__()
         base = UrlJoiner(final_url).join(base_href) if base_href else None
-        self.base = base or canonical_url(final_url)
+        self.base: str = base or canonical_url(final_url)
         self._joiner: UrlJoiner | None = None  # created by the first link that is not plain
         self[None] = None
         self[""] = self["#"] = self.base

@@ -91,7 +91,7 @@ class OutputLimit:
 
     def __init__(self) -> None:
         self._left = MAX_CHARACTERS
-        self.is_reached = False
+        self.is_reached: bool = False
 
     def take(self, blocks: Iterable[Block]) -> Iterator[Block]:
         """Yield blocks up to the limit."""

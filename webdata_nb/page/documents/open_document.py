@@ -144,7 +144,7 @@ class SheetReader:
         self._text = text
         self._cells_left = MAX_CELLS
         self._characters_left = MAX_CHARACTERS
-        self.is_truncated = False
+        self.is_truncated: bool = False
 
     def blocks(self, table: XmlElement) -> Iterator[str]:
         """Yield the heading and the table of a sheet."""

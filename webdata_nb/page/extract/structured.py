@@ -127,7 +127,7 @@ class ValueLookup:
         self._graph = graph
         self._declared = declared
         self._twins = [] if root is None else find_twin_nodes(graph, root)
-        self.subjects = [] if root is None else [root, *self._twins]
+        self.subjects: list[DataNode] = [] if root is None else [root, *self._twins]
         pages = (node for node in graph.nodes if node.main and node.is_a(*PAGE_TYPES))
         self._pages = [node for node in islice(pages, _MAX_PAGE_NODES) if node is not root]
         self._nodes_by_kind: dict[str, list[DataNode]] = {}

@@ -567,7 +567,7 @@ class Archives:
     def __init__(self) -> None:
         self._open: OrderedDict[tuple[Path, str], Archive] = OrderedDict()
         self._locks: WeakValueDictionary[tuple[Path, str], asyncio.Lock] = WeakValueDictionary()
-        self.index_threads = WorkThreads("webdata-archive-index", _INDEX_THREADS)
+        self.index_threads: WorkThreads = WorkThreads("webdata-archive-index", _INDEX_THREADS)
         self._reading = WorkThreads("webdata-archive", _READ_THREADS)
 
     async def open(self, path: Path, version: str) -> Archive:

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -346,7 +347,7 @@ async def remove_profile(profile: Path) -> None:
         await asyncio.sleep(0.05)
 
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 # How long a browser and its driver may take to start.
 START_S: Final = 60.0
@@ -356,15 +357,16 @@ _UNUSED_S: Final = 2.0
 _MAX_LOOKS: Final = 5
 
 
+@dataclass(slots=True, eq=False)
 class BrowserProcess:
     """One Chromium process with its driver and its proxy."""
 
-    def __init__(
-        self, chromium: Chromium, proxy: ForwardProxy, exit_stack: contextlib.AsyncExitStack
-    ) -> None:
-        self.chromium, self.proxy, self.exit_stack = chromium, proxy, exit_stack
-        self.pages = self.active = 0
-        self.needs_replacement = False
+    chromium: Chromium
+    proxy: ForwardProxy
+    exit_stack: contextlib.AsyncExitStack
+    pages: int = 0
+    active: int = 0
+    needs_replacement: bool = False
 
     @property
     def usable(self) -> bool:

@@ -353,7 +353,7 @@ def embed_json(formats: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 # More text of a page would not improve the local index.
 MAX_INDEXED_CHARACTERS: Final = 100_000

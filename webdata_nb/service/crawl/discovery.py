@@ -273,7 +273,7 @@ class UrlDiscovery:
         obey_nofollow: bool = False,
         facets: FacetDetector | None = None,
     ) -> None:
-        self.scope = scope
+        self.scope: CrawlScope = scope
         self._frontier, self._key_of = frontier, key_of
         self._max_depth, self._max_known_urls = max_depth, max_known_urls
         self._obey_nofollow = obey_nofollow

@@ -267,7 +267,7 @@ class FacetDetector:
         self._pages_by_path: dict[str, tuple[PageFingerprint, ...]] = {}
         self._pages_by_text: dict[bytes, PageFingerprint] = {}
         self._pages_read: dict[str, PageFingerprint] = {}
-        self.version = 0
+        self.version: int = 0
         """Incremented whenever a parameter is decided: undecided URLs are then classified anew."""
 
     def state(self, writer: StateWriter) -> Steps[FacetState]:

@@ -180,9 +180,9 @@ class CrawlPlan:
         self._seeds: tuple[str, ...] = ()
         # The rows at the last checkpoint, and at the next one.
         self._last_checkpoint, self._next_checkpoint = 0, limits.max_pages
-        self.rows = 0
+        self.rows: int = 0
         # Rows whose content may be wrong or missing, by reason.
-        self.low_confidence = Counter[str]()
+        self.low_confidence: Counter[str] = Counter()
         frontier.add([self._discovery.start(start)])
 
     @property

@@ -113,7 +113,8 @@ class ConnectionLimiter:
         on_refusal: Callable[[str], None] | None = None,
     ) -> None:
         self._on_refusal, self._log = on_refusal, EventThrottle()
-        self.limits, self._most, self._reserved_most = limits, most, reserved
+        self._most, self._reserved_most = most, reserved
+        self.limits: ClientLimits = limits
         # Least recently used first.
         self._open: dict[LimitedHttpProtocol, None] = {}
         self._by_address: dict[str, dict[LimitedHttpProtocol, None]] = {}
@@ -311,7 +312,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def __init__(self, limiter: ConnectionLimiter, **options: Any) -> None:
         super().__init__(**options)
         self._limiter = limiter
-        self.peer, self.address = ("", 0), ""
+        self.peer: tuple[str, int] = ("", 0)
+        self.address: str = ""
         self._admitted = False
         self._timer: asyncio.TimerHandle | None = None
         self._header_bytes = 0
@@ -442,8 +444,10 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
         When a process stood still, its timers run before it reads what has arrived meanwhile.
         """
-        close = super().timeout_keep_alive_handler
-        self.timeout_keep_alive_task = asyncio.get_running_loop().call_later(READ_FIRST_S, close)
+        loop, close = asyncio.get_running_loop(), super().timeout_keep_alive_handler
+        self.timeout_keep_alive_task: asyncio.TimerHandle | None = loop.call_later(
+            READ_FIRST_S, close
+        )
 
     def _update_timer(self) -> None:
         """Run the timer only while the connection waits for request headers."""

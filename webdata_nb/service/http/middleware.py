@@ -62,7 +62,7 @@ _VALID_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # are the mistake of the caller.
 WARNING_STATUSES: Final = frozenset({401, 402, 403, 408, 413, 429, 503})
 
-request_log = logging.getLogger("webdata_nb.service.requests")
+request_log: Final = logging.getLogger("webdata_nb.service.requests")
 
 
 class RefusedRequests:
@@ -175,7 +175,7 @@ OPEN_PATHS: Final = frozenset(
 _LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _BODY_METHODS: Final = frozenset({"POST", "PUT", "PATCH"})
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 CallerLookup = Callable[[str], Awaitable[Caller | None]]
 

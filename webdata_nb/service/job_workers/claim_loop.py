@@ -28,7 +28,7 @@ from webdata_nb.service.store.records import JobSnapshot, ReplicaKind
 from webdata_nb.service.work.job_processor import JobProcessor, open_job_processor
 from webdata_nb.service.work.retention import Janitor
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 # The variable with the mark of the JSON lines of worker processes on this machine.
 _LOG_MARK: Final = "WEBDATA_LOG_MARK"

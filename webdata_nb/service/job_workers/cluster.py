@@ -63,7 +63,7 @@ class ClaimLoopPlugin(WorkerPlugin):
     def __init__(self, wire: int, schema: int, options: Mapping[str, Any]) -> None:
         self._wire, self._schema, self._options = wire, schema, dict(options)
         content = orjson.dumps([wire, schema, self._options], option=orjson.OPT_SORT_KEYS)
-        self.name = f"{_NAME_PREFIX}-{hashlib.sha256(content).hexdigest()[:16]}"
+        self.name: str = f"{_NAME_PREFIX}-{hashlib.sha256(content).hexdigest()[:16]}"
         self._thread: ClaimLoopThread | None = None
         self._refused: str | None = None
 
@@ -120,7 +120,7 @@ class ClaimLoopPlugin(WorkerPlugin):
         return LoopReport("refused", error=self._refused).to_metric()
 
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 CONNECT_S: Final = 10.0
 CHECK_S: Final = 2.0

@@ -94,7 +94,7 @@ def worker_state(report: LoopReport | None, live_replicas: Collection[str]) -> W
     return "starting" if report.state == "starting" else "failed"
 
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 
 class ClusterMonitor:
@@ -104,7 +104,7 @@ class ClusterMonitor:
     """
 
     def __init__(self, runner: Runner | None, metrics: Metrics) -> None:
-        self.status = NOT_CONNECTED
+        self.status: ClusterStatus = NOT_CONNECTED
         self._runner = runner
         self._updated_at = time.monotonic()
         metrics.report_dask(

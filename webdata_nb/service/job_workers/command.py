@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import ExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb import __version__
 from webdata_nb.page.errors import ApplicationError
@@ -42,7 +42,7 @@ from webdata_nb.service.work.store_metrics import report_store
 if TYPE_CHECKING:
     from webdata_nb.service.job_workers.cluster import DaskCluster
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 
 @takes_options("worker", ServiceSettings)

@@ -61,7 +61,7 @@ _DRAIN_S: Final = 2.0
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
 _UNQUOTED: Final = re.compile(r"[^\s\"=]+")
 
-log = logging.getLogger("webdata_nb.service")
+log: Final = logging.getLogger("webdata_nb.service")
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class Metrics:
     """The metrics of one service."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry(auto_describe=True)
+        self.registry: CollectorRegistry = CollectorRegistry(auto_describe=True)
         self._requests = Counter(
             "webdata_http_requests",
             "Requests answered.",

@@ -26,7 +26,7 @@ class Operations:
 
     def __init__(self) -> None:
         self._pending: dict[Operation, None] = {}
-        self.changes = 0
+        self.changes: int = 0
 
     @property
     def oldest(self) -> str:

@@ -198,7 +198,7 @@ def openapi() -> dict[str, Any]:
     return Application().openapi()
 
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 # nginx's status for a client that disconnected; only the log and metrics show it.
 CLIENT_DISCONNECTED: Final = 499

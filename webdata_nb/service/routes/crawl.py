@@ -93,7 +93,7 @@ CRAWL_LINKS = links(
     }
 )
 
-router = strict_router("crawl", route_class=StatusRoute)
+router: Final = strict_router("crawl", route_class=StatusRoute)
 
 
 @router.post(

@@ -33,7 +33,7 @@ from webdata_nb.service.routes.routing import (
     strict_router,
 )
 
-router = strict_router("creatives")
+router: Final = strict_router("creatives")
 _SOURCE_ERRORS: Final = error_responses(429, 501, 502, 504)
 
 

@@ -35,7 +35,7 @@ from webdata_nb.service.routes.routing import (
 from webdata_nb.service.store.job_context import StoreRetry
 from webdata_nb.service.store.sql.store import Store
 
-router = strict_router("usage")
+router: Final = strict_router("usage")
 
 
 @router.get(

@@ -189,7 +189,7 @@ def _readable_kind(caller: Caller) -> JobKind | None:
 
 _NO_PARAMETERS: Final = NoParameters()
 
-router = strict_router("jobs")
+router: Final = strict_router("jobs")
 
 
 @router.get(

@@ -38,7 +38,7 @@ DISK_FULL: Final = "disk full"
 UNAVAILABLE: Final = "database or disk unavailable"
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 
 class Readiness:
@@ -103,7 +103,7 @@ def _write(directory: Path) -> None:
         file.flush()
 
 
-router = open_router("service")
+router: Final = open_router("service")
 
 
 @router.get(

@@ -62,7 +62,7 @@ T = TypeVar("T")
 _SIZE_S: Final = 60.0
 _NO_PARAMETERS: Final = NoParameters()
 
-router = strict_router("operator")
+router: Final = strict_router("operator")
 
 
 @router.get(
@@ -202,7 +202,7 @@ class PageRoute(StrictRoute):
             await HTMLResponse(page, reply.status_code, headers | _HEADERS)(scope, receive, send)
 
 
-page_router = strict_router(route_class=PageRoute)
+page_router: Final = strict_router(route_class=PageRoute)
 
 
 @page_router.get(paths.OPERATOR_PAGE, include_in_schema=False)

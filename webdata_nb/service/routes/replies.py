@@ -143,7 +143,7 @@ class RowsResponse(Response):
     def __init__(self, head: bytes, rows: Sequence[bytes], tail: bytes) -> None:
         super().__init__(media_type=self.media_type)
         self._head, self._rows, self._tail = head, rows, tail
-        self.length = len(head) + sum(map(len, rows)) + max(0, len(rows) - 1) + len(tail)
+        self.length: int = len(head) + sum(map(len, rows)) + max(0, len(rows) - 1) + len(tail)
         self.headers["content-length"] = str(self.length)
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:

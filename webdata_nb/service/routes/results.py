@@ -128,7 +128,7 @@ KEY_ENDED: Final = b": the key is not valid any more\n\n"
 _UNAVAILABLE: Final = b": the database is not available; the stream continues after it\n\n"
 
 
-router = strict_router()
+router: Final = strict_router()
 
 
 _LookUp = Callable[[], Awaitable[Caller | None]]

@@ -517,7 +517,7 @@ class StrictRoute(OpenRoute):
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        self.scopes = _SCOPES_OF.get(endpoint, ())
+        self.scopes: tuple[KeyScope, ...] = _SCOPES_OF.get(endpoint, ())
         if not self.scopes:
             raise TypeError(f"declare the scopes of {endpoint.__name__}, the operation at {path}")
         options["openapi_extra"] = {
@@ -529,7 +529,8 @@ class StrictRoute(OpenRoute):
         options["responses"] = error_responses(*ALWAYS, *body) | (options.get("responses") or {})
         super().__init__(path, endpoint, **options)
         names = " or ".join(f"`{scope}`" for scope in self.scopes)
-        self.description = f"{self.description}\n\nNeeds a key with the scope {names}.".lstrip()
+        text = f"{self.description}\n\nNeeds a key with the scope {names}."
+        self.description: str = text.lstrip()
         self._is_read = (
             "GET" in (self.methods or ())
             and not self.dependant.header_params

@@ -54,7 +54,7 @@ _LINKS: Final = links(
     }
 )
 
-router = strict_router("search", route_class=StatusRoute)
+router: Final = strict_router("search", route_class=StatusRoute)
 
 
 @router.post(

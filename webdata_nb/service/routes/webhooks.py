@@ -48,7 +48,7 @@ from webdata_nb.service.webhooks.schedule import POLICIES, is_acknowledged
 STATES: Final = ("pending", "delivered", "failed")
 
 
-router = strict_router("webhooks")
+router: Final = strict_router("webhooks")
 
 
 @router.get(
@@ -215,7 +215,7 @@ _Signature = Annotated[
     ),
 ]
 
-operations = APIRouter(tags=["webhooks"])
+operations: Final = APIRouter(tags=["webhooks"])
 
 
 @operations.post(

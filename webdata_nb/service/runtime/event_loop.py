@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 from webdata_nb.service.runtime.steps import Result, Steps
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 # Steps run for this long before other tasks get the event loop.
 TURN_S: Final = 0.005

@@ -280,7 +280,7 @@ class _SearchRun:
 # Searches the pages that the account has crawled: needs no key and no network.
 
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 # URLs that differ in `www.` or a trailing slash are several documents, but one result.
 MAX_COPIES: Final = 4

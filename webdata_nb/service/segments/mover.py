@@ -28,7 +28,7 @@ from webdata_nb.service.store.records import Content
 from webdata_nb.service.store.sql.contents import JobToMove, MovableContent, StoredSegment
 from webdata_nb.service.store.sql.store import Store
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 SEGMENT_BYTES: Final = 8 * 1024 * 1024
 SEGMENT_CONTENTS: Final = 2_000

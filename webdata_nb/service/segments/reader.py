@@ -16,7 +16,7 @@ from webdata_nb.service.segments.parquet_file import InvalidSegment, decode_segm
 from webdata_nb.service.store.backends import CheckResult
 from webdata_nb.service.store.sql.contents import SegmentContents, SegmentSource, SegmentStore
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
 # Segments that are decoded at a time: each may have 8 MB, or one content of any size.

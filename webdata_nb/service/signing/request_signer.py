@@ -34,7 +34,7 @@ _OTHERS: Final = 0o077
 
 _FileVersion = tuple[int, int, int]
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 
 class SigningKeyFile:

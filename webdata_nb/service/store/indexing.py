@@ -15,7 +15,7 @@ from webdata_nb.service.store.sql.jobs import JobQueue
 from webdata_nb.service.store.sql.store import Store
 from webdata_nb.service.store.sql.text_index import TextIndex, indexed_page, origin_of
 
-log = logging.getLogger("webdata_nb.service")
+log: Final = logging.getLogger("webdata_nb.service")
 
 BATCH: Final = 20
 INDEX_DELAY_S: Final = 1.0

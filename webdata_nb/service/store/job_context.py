@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from webdata_nb.pacing.retry_policies import STORE
 from webdata_nb.service.errors import DiskFull, MissingRows, StoreBusy, StoreUnavailable
@@ -32,7 +32,7 @@ from webdata_nb.service.store.sql.jobs import JobQueue
 # Retries store operations until they succeed, for writes that must not be lost.
 
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
 

@@ -826,7 +826,7 @@ class TlsInterceptor:
         public = key.public_key().public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
-        self.fingerprint = b64encode(sha256(public).digest()).decode()
+        self.fingerprint: str = b64encode(sha256(public).digest()).decode()
 
     @classmethod
     async def create(cls, ca_bundle: Path) -> Self:

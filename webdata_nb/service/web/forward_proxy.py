@@ -275,11 +275,11 @@ class ProxySession:
         self, limits: TrafficLimits, subresource_throttle: SubresourceThrottle | None = None
     ) -> None:
         self.subresource_throttle = subresource_throttle
-        self.username = secrets.token_hex(8)
-        self.password = secrets.token_urlsafe(32)
-        self.account = current_account()
+        self.username: str = secrets.token_hex(8)
+        self.password: str = secrets.token_urlsafe(32)
+        self.account: str = current_account()
         self.limits = limits
-        self.wire_bytes = 0
+        self.wire_bytes: int = 0
         self.refusals: dict[tuple[str, int], FetchError] = {}
         self._request_count = 0
         self._tasks: set[asyncio.Task[object]] = set()

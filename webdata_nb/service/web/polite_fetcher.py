@@ -75,7 +75,7 @@ class SuspensionDetector:
         self._watches = 0
         self._last_heartbeat = clock()
         self._next: asyncio.TimerHandle | None = None
-        self.count = 0
+        self.count: int = 0
 
     @contextmanager
     def watch(self) -> Iterator[SuspensionWatch]:

@@ -356,7 +356,7 @@ class ResponseBody:
         self._response = response
         self._wire_limit = wire_limit
         self._decoded_limit = decoded_limit
-        self.wire_bytes = 0
+        self.wire_bytes: int = 0
 
     async def read(self) -> bytes:
         """Read the whole body and decode its content codings.

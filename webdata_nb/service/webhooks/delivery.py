@@ -203,7 +203,7 @@ class Webhooks:
             raise BadInput(str(error), loc=("body", "webhook_url")) from None
 
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 # Concurrent attempts of this process at all endpoints.
 MAX_LANES: Final = 256

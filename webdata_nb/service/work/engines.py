@@ -113,9 +113,11 @@ class EgressRoutes:
         *,
         signer: RequestSigner | None = None,
     ) -> None:
-        self.policy, self.signer = policy, signer
+        self.policy: EgressPolicy = policy
+        self.signer: RequestSigner | None = signer
         self._user_agent, self._upstream = user_agent, upstream
-        self.throttle, self.pages = throttle, pages
+        self.throttle: HostThrottle = throttle
+        self.pages: PageScraper = pages
         self._routes = OpenContexts(self._open_route)
         self._public_links = OpenContexts(self._open_public_links)
 

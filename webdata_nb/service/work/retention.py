@@ -25,7 +25,7 @@ from webdata_nb.service.store.sql.text_index import TextIndex
 if TYPE_CHECKING:  # not needed where jobs run
     from webdata_nb.service.creatives.enrich import FileStore
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 HOUR_S: Final = 3600.0
 SWEEP_INTERVAL_S: Final = 300.0

@@ -51,7 +51,7 @@ from webdata_nb.service.store.records import (
 from webdata_nb.service.store.sql.jobs import JobQueue, event_fields
 from webdata_nb.service.store.sql.store import ReplicaStore
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 LEASE_S: Final = 15.0
 # Two renewals may fail before the lease ends.
@@ -341,7 +341,7 @@ class Runner:
         self._slots, self._membership = slots, membership
         self._unreserved_slots = unreserved_slots(slots)
         # Random for each start: a worker that died does not return under its old name.
-        self.worker = secrets.token_hex(8) if membership is None else membership.replica.id
+        self.worker: str = secrets.token_hex(8) if membership is None else membership.replica.id
         self._wake = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._contexts: dict[str, JobContext] = {}
@@ -555,7 +555,7 @@ class Membership:
         now: float,
     ) -> None:
         # The id is random for each start: a process that died does not return under its old one.
-        self.replica = Replica(secrets.token_hex(8), name, slots, now, kind, __version__)
+        self.replica: Replica = Replica(secrets.token_hex(8), name, slots, now, kind, __version__)
         self._replicas, self._id_file = replicas, id_file
         self._previous = _read_id(id_file)
         self._next_at = float("-inf")

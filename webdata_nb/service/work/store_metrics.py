@@ -15,7 +15,7 @@ from webdata_nb.service.observability.metrics import Metrics
 from webdata_nb.service.store.records import StoreReport
 from webdata_nb.service.store.sql.store import Store
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 # How long a request for the metrics may wait for the store.
 TIMEOUT_S: Final = 5.0

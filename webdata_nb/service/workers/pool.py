@@ -57,7 +57,7 @@ from webdata_nb.service.workers.messages import (
 # One page worker process, and the pages that were sent to it.
 
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 # A worker that neither replies nor uses up its processor time hangs. The seconds are counted in
 # steps, so that time in which the machine or the service was suspended counts for one step at
@@ -106,8 +106,8 @@ class WorkerProcess:
         self._pending: deque[_PendingPage] = deque()
         self._hang_check: asyncio.TimerHandle | None = None
         self._reader = asyncio.create_task(self._read_replies())
-        self.pages_sent = 0
-        self.ended = False
+        self.pages_sent: int = 0
+        self.ended: bool = False
 
     @classmethod
     async def start(cls, cpu_seconds: float, memory_bytes: int) -> WorkerProcess:
@@ -280,9 +280,9 @@ KILLS: Final = 10
 RESTARTS: Final = 100
 """Ended workers after which a page that none of them had begun fails."""
 _EXTERNAL_SIGNALS: Final = frozenset(
-    -number
+    -_number
     for name in ("SIGKILL", "SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGSTOP", "SIGTSTP")
-    if (number := getattr(signal, name, None)) is not None
+    if (_number := getattr(signal, name, None)) is not None
 )
 
 

@@ -150,7 +150,7 @@ async def awhy(
     return max(outcomes, key=lambda each: (each.is_row, each.outcome is not None))
 
 
-why = blocking(awhy)
+why: Final = blocking(awhy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +311,7 @@ async def alinks_df(
     return await asyncio.to_thread(pages.links_of_facts, facts, df, broken=broken)
 
 
-links_df = blocking(alinks_df)
+links_df: Final = blocking(alinks_df)
 
 
 def _job_id(df: pd.DataFrame) -> str | None:
@@ -434,7 +434,7 @@ async def averify(df: pd.DataFrame, **options: Unpack[ConnectionOptions]) -> pd.
     return await asyncio.to_thread(extracted.build, rows, pages)
 
 
-verify = blocking(averify)
+verify: Final = blocking(averify)
 
 
 class _Verification:

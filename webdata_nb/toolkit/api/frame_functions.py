@@ -329,8 +329,8 @@ async def _asearch_df(
     return await frame_or_stream(inputs, options, stream=stream, lazy=lazy)
 
 
-asearch_df = cast("AsyncSearchDf", _asearch_df)
-search_df = cast("SearchDf", blocking(_asearch_df))
+asearch_df: Final = cast("AsyncSearchDf", _asearch_df)
+search_df: Final = cast("SearchDf", blocking(_asearch_df))
 
 
 # Crawls
@@ -427,8 +427,8 @@ async def _acrawl_df(
     return await frame_or_stream(inputs, options, stream=stream, lazy=lazy)
 
 
-acrawl_df = cast("AsyncCrawlDf", _acrawl_df)
-crawl_df = cast("CrawlDf", blocking(_acrawl_df))
+acrawl_df: Final = cast("AsyncCrawlDf", _acrawl_df)
+crawl_df: Final = cast("CrawlDf", blocking(_acrawl_df))
 
 
 # Known pages
@@ -480,7 +480,7 @@ async def ascrape_df(urls: str | Sequence[str], **options: Unpack[ScrapeDfOption
     return await scrape_pages(urls, options, CallOptions.check(options), fan_out)
 
 
-scrape_df = blocking(ascrape_df)
+scrape_df: Final = blocking(ascrape_df)
 
 
 @with_options(ConnectionOptions)
@@ -576,7 +576,7 @@ async def arecords_df(
     return await asyncio.to_thread(records.records_of, df, by=by, groups=groups, group=group)
 
 
-records_df = blocking(arecords_df)
+records_df: Final = blocking(arecords_df)
 
 
 async def scrape_pages(
@@ -693,8 +693,8 @@ async def _acreatives_df(
     return cast("pd.DataFrame | FrameStream", frame)
 
 
-acreatives_df = cast("AsyncCreativesDf", _acreatives_df)
-creatives_df = cast("CreativesDf", blocking(_acreatives_df))
+acreatives_df: Final = cast("AsyncCreativesDf", _acreatives_df)
+creatives_df: Final = cast("CreativesDf", blocking(_acreatives_df))
 
 
 # Ranks
@@ -801,7 +801,7 @@ async def arank_df(
     return frame.build(table, attrs=attrs, dtype_backend=call.dtype_backend)
 
 
-rank_df = blocking(arank_df)
+rank_df: Final = blocking(arank_df)
 
 
 def rank_inputs(queries: str | Sequence[str], options: RankDfOptions) -> Sequence[Input]:
@@ -914,7 +914,7 @@ async def awatch_df(
     return await Watch.of(spec, call, names, path, wait=is_waiting).run()
 
 
-watch_df = blocking(awatch_df)
+watch_df: Final = blocking(awatch_df)
 
 
 def _crawl_of(url: object, options: WatchDfOptions) -> tuple[JobSpec, CallOptions]:

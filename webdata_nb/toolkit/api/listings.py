@@ -104,7 +104,7 @@ async def aadvertisers_df(
     return await listing_frame("advertisers", {"query": text, "limit": limit}, call, fetch)
 
 
-advertisers_df = blocking(aadvertisers_df)
+advertisers_df: Final = blocking(aadvertisers_df)
 
 
 # Captures of web archives
@@ -219,7 +219,7 @@ async def acaptures_df(
     )
 
 
-captures_df = blocking(acaptures_df)
+captures_df: Final = blocking(acaptures_df)
 
 
 class _CaptureListing:

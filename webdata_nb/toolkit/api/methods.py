@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, Literal, cast
 
 from webdata_nb.errors import InvalidArgument, NoReceipt, checked_call
 from webdata_nb.toolkit import session as connections
-from webdata_nb.toolkit.api import frame_views
+from webdata_nb.toolkit.api import frame_views, start
 from webdata_nb.toolkit.api.crawl_questions import alinks_df, averify, awhy, links_df, verify, why
 from webdata_nb.toolkit.api.frame_functions import (
     acrawl_df,
@@ -33,30 +33,12 @@ from webdata_nb.toolkit.api.listings import (
     captures_df,
 )
 from webdata_nb.toolkit.api.retry import aretry_failed, repeat_call, retry_failed
-from webdata_nb.toolkit.api.start import (
-    acrawl_job,
-    aexport_df,
-    ajob,
-    asearch_job,
-    crawl_job,
-    export_df,
-    job,
-    search_job,
-)
+from webdata_nb.toolkit.bridge import P, T
 from webdata_nb.toolkit.frames import compare, derive, frame, input_rows
 from webdata_nb.toolkit.frames.chunks import By, TokenCounter, chunks_df
 from webdata_nb.toolkit.frames.derive import rights_df
 from webdata_nb.toolkit.frames.extracted import extract_df
-from webdata_nb.toolkit.jobs.listings import (
-    aengines_df,
-    ajobs_df,
-    ausage_df,
-    aweights_df,
-    engines_df,
-    jobs_df,
-    usage_df,
-    weights_df,
-)
+from webdata_nb.toolkit.jobs import listings
 from webdata_nb.toolkit.session import Connection
 from webdata_nb.toolkit.sites import ranks
 from webdata_nb.toolkit.sites.audit import audit_df
@@ -81,10 +63,6 @@ if TYPE_CHECKING:
     from webdata_nb.toolkit.frames.compare import Keep
 
 # Methods of a session
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 def _method(function: Callable[P, T]) -> Callable[Concatenate[Connection, P], T]:
@@ -122,44 +100,44 @@ class Session(Connection):
     asearch_df: ClassVar[AsyncSearchDf] = cast("AsyncSearchDf", _method(asearch_df))
     crawl_df: ClassVar[CrawlDf] = cast("CrawlDf", _method(crawl_df))
     acrawl_df: ClassVar[AsyncCrawlDf] = cast("AsyncCrawlDf", _method(acrawl_df))
-    rank_df = _method(rank_df)
-    arank_df = _method(arank_df)
-    scrape_df = _method(scrape_df)
-    ascrape_df = _method(ascrape_df)
-    retry_failed = _method(retry_failed)
-    aretry_failed = _method(aretry_failed)
+    rank_df: Final = _method(rank_df)
+    arank_df: Final = _method(arank_df)
+    scrape_df: Final = _method(scrape_df)
+    ascrape_df: Final = _method(ascrape_df)
+    retry_failed: Final = _method(retry_failed)
+    aretry_failed: Final = _method(aretry_failed)
     creatives_df: ClassVar[CreativesDf] = cast("CreativesDf", _method(creatives_df))
     acreatives_df: ClassVar[AsyncCreativesDf] = cast("AsyncCreativesDf", _method(acreatives_df))
-    advertisers_df = _method(advertisers_df)
-    aadvertisers_df = _method(aadvertisers_df)
-    captures_df = _method(captures_df)
-    acaptures_df = _method(acaptures_df)
-    search_job = _method(search_job)
-    asearch_job = _method(asearch_job)
-    crawl_job = _method(crawl_job)
-    acrawl_job = _method(acrawl_job)
-    job = _method(job)
-    ajob = _method(ajob)
-    export_df = _method(export_df)
-    aexport_df = _method(aexport_df)
-    engines_df = _method(engines_df)
-    aengines_df = _method(aengines_df)
-    jobs_df = _method(jobs_df)
-    ajobs_df = _method(ajobs_df)
-    weights_df = _method(weights_df)
-    aweights_df = _method(aweights_df)
-    usage_df = _method(usage_df)
-    ausage_df = _method(ausage_df)
-    records_df = _method(records_df)
-    arecords_df = _method(arecords_df)
-    links_df = _method(links_df)
-    alinks_df = _method(alinks_df)
-    verify = _method(verify)
-    averify = _method(averify)
-    watch_df = _method(watch_df)
-    awatch_df = _method(awatch_df)
-    why = _method(why)
-    awhy = _method(awhy)
+    advertisers_df: Final = _method(advertisers_df)
+    aadvertisers_df: Final = _method(aadvertisers_df)
+    captures_df: Final = _method(captures_df)
+    acaptures_df: Final = _method(acaptures_df)
+    search_job: Final = _method(start.search_job)
+    asearch_job: Final = _method(start.asearch_job)
+    crawl_job: Final = _method(start.crawl_job)
+    acrawl_job: Final = _method(start.acrawl_job)
+    job: Final = _method(start.job)
+    ajob: Final = _method(start.ajob)
+    export_df: Final = _method(start.export_df)
+    aexport_df: Final = _method(start.aexport_df)
+    engines_df: Final = _method(listings.engines_df)
+    aengines_df: Final = _method(listings.aengines_df)
+    jobs_df: Final = _method(listings.jobs_df)
+    ajobs_df: Final = _method(listings.ajobs_df)
+    weights_df: Final = _method(listings.weights_df)
+    aweights_df: Final = _method(listings.aweights_df)
+    usage_df: Final = _method(listings.usage_df)
+    ausage_df: Final = _method(listings.ausage_df)
+    records_df: Final = _method(records_df)
+    arecords_df: Final = _method(arecords_df)
+    links_df: Final = _method(links_df)
+    alinks_df: Final = _method(alinks_df)
+    verify: Final = _method(verify)
+    averify: Final = _method(averify)
+    watch_df: Final = _method(watch_df)
+    awatch_df: Final = _method(awatch_df)
+    why: Final = _method(why)
+    awhy: Final = _method(awhy)
 
 
 @checked_call

@@ -122,7 +122,7 @@ async def aretry_failed(
     return await asyncio.to_thread(_with_receipt, merged, receipt_attrs, df, places)
 
 
-retry_failed = blocking(aretry_failed)
+retry_failed: Final = blocking(aretry_failed)
 
 
 class _Retry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 from webdata_nb.contract import limits
 from webdata_nb.contract.outcomes import JobKind
@@ -70,7 +70,7 @@ async def asearch_job(query: str, **options: Unpack[SearchJobOptions]) -> Job:
     return await _start(spec, options)
 
 
-search_job = synced(asearch_job)
+search_job: Final = synced(asearch_job)
 
 
 @with_options(CrawlJobOptions)
@@ -113,7 +113,7 @@ async def acrawl_job(url: str, **options: Unpack[CrawlJobOptions]) -> Job:
     return await _start(spec, options)
 
 
-crawl_job = synced(acrawl_job)
+crawl_job: Final = synced(acrawl_job)
 
 
 class _JobOptions(ConnectionOptions, WebhookOptions, total=False):
@@ -179,7 +179,7 @@ async def ajob(job_id: str, **options: Unpack[ConnectionOptions]) -> Job:
     return Job(job_ref, call.connection, progress)
 
 
-job = synced(ajob)
+job: Final = synced(ajob)
 
 
 async def _job_progress(
@@ -243,4 +243,4 @@ async def aexport_df(job_id: str, **options: Unpack[ExportOptions]) -> pd.DataFr
     return await existing_job.collect(call)
 
 
-export_df = blocking(aexport_df)
+export_df: Final = blocking(aexport_df)

@@ -94,7 +94,7 @@ _TAG: Final = (
     "# See https://bford.info/cachedir/\n"
 )
 
-log = logging.getLogger("webdata_nb")
+log: Final = logging.getLogger("webdata_nb")
 
 
 @dataclass(frozen=True, slots=True)

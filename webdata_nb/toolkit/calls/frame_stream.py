@@ -81,7 +81,8 @@ class StreamStats:
         self.error_message: str | None = None
         self.source: RowSource | None = None
         self._job_left_running = False
-        self.rows = self.batches = 0
+        self.rows: int = 0
+        self.batches: int = 0
         self._failed_rows = 0
         self._service = service
         self._started_at: datetime | None = None

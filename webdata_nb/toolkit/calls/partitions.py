@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from dask.dataframe import DataFrame as DaskFrame
 
-log = logging.getLogger("webdata_nb")
+log: Final = logging.getLogger("webdata_nb")
 
 # Inputs of about ten seconds of work: searches without pages, other searches, single pages.
 _BRIEF_SEARCHES: Final = 100

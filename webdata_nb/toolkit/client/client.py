@@ -50,7 +50,7 @@ from webdata_nb.errors import BadAnswer, InvalidRequest, NotFound, NotSupported,
 from webdata_nb.toolkit.client import transport
 from webdata_nb.toolkit.client.transport import ApiRequest, LateReply, Transport, TransportOptions
 
-log = logging.getLogger("webdata_nb")
+log: Final = logging.getLogger("webdata_nb")
 
 ExportFormat = Literal["json", "csv", "zip"]
 

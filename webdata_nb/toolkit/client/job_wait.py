@@ -20,7 +20,7 @@ from webdata_nb.contract.outcomes import JobKind, JobStatus
 from webdata_nb.contract.replies import CrawlStatus, SearchStatus
 from webdata_nb.toolkit.client.client import Client
 
-log = logging.getLogger("webdata_nb")
+log: Final = logging.getLogger("webdata_nb")
 
 OUTAGE_S: Final = 60.0
 _MIN_POLL_S: Final = 0.1

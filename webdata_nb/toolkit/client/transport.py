@@ -536,8 +536,8 @@ class KeyLimiters:
     """The limiters of one key: for starts, which use up the plan's slots, and for reads."""
 
     def __init__(self) -> None:
-        self.starts = ConcurrencyLimiter()
-        self.reads = ConcurrencyLimiter()
+        self.starts: ConcurrencyLimiter = ConcurrencyLimiter()
+        self.reads: ConcurrencyLimiter = ConcurrencyLimiter()
 
 
 class _Registry:
@@ -841,7 +841,7 @@ def _failure(error: httpx.HTTPError | httpx.InvalidURL) -> RequestFailure:
     return RequestFailure(kind, f"{type(error).__name__}: {text}")
 
 
-log = logging.getLogger("webdata_nb")
+log: Final = logging.getLogger("webdata_nb")
 
 # Longer than a start waits for its job's end; with the cancel that follows, less than 3 s.
 LATE_REPLY_S: Final = 1.5
@@ -927,7 +927,7 @@ class Transport:
         self._use(Address(base_url, api_key, headers))
 
     def _use(self, address: Address) -> None:
-        self.base_url = address.base_url.rstrip("/")
+        self.base_url: str = address.base_url.rstrip("/")
         self._key = checked_key(address.api_key)
         self._limiters = limiters_for_key(self.base_url, self._key)
         self._connection = self._connect(self.base_url, self._key, headers=address.headers)

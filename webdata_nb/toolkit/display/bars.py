@@ -258,10 +258,10 @@ def _end_in_words(view: View) -> str:
     return words.get(view.ending, view.ending)
 
 
-log = logging.getLogger("webdata_nb")
+log: Final = logging.getLogger("webdata_nb")
 
 _MARKS: Final = {None: "…", "done": "✓", "failed": "✗", "cancelled": "■", "left": "…", "lost": "?"}
-COLOURS: Final = {
+COLOURS: Final[dict[str | None, str]] = {
     None: "#3b7dd8",
     "done": "#2e8b57",
     "failed": "#c0392b",
@@ -350,7 +350,7 @@ class CellOutput:
 
         make_handle: Any = IPython.display.DisplayHandle
         self._handle = make_handle()
-        self.displayed = False
+        self.displayed: bool = False
 
     def show(self, mimebundle: dict[str, Any]) -> None:
         """Display `mimebundle`, in place of what is displayed already."""
@@ -759,16 +759,16 @@ class Widgets:
 
     def __init__(self, ipywidgets: Any, view: View, *, can_cancel: bool) -> None:
         layout = ipywidgets.Layout
-        self.title = ipywidgets.HTML(
+        self.title: Any = ipywidgets.HTML(
             layout=layout(flex="0 1 auto", width="auto", max_width="100%", margin="0 .8em 0 0")
         )
-        self.bar = ipywidgets.IntProgress(
+        self.bar: Any = ipywidgets.IntProgress(
             style={"bar_color": COLOURS[None]},
             layout=layout(
                 flex="1 1 8em", width="auto", min_width="6em", height="1.3em", margin="0 .8em 0 0"
             ),
         )
-        self.button = ipywidgets.Button(
+        self.button: Any = ipywidgets.Button(
             description="Cancel",
             icon="stop",
             tooltip="End the job at the service",
@@ -776,13 +776,13 @@ class Widgets:
                 flex="0 0 auto", width="auto", margin="0", display="" if can_cancel else "none"
             ),
         )
-        self.words = ipywidgets.HTML(layout=layout(margin="0"))
+        self.words: Any = ipywidgets.HTML(layout=layout(margin="0"))
         # The parts wrap in a narrow notebook.
         self._row = ipywidgets.HBox(
             [self.title, self.bar, self.button],
             layout=layout(align_items="center", flex_flow="row wrap"),
         )
-        self.box = ipywidgets.VBox(
+        self.box: Any = ipywidgets.VBox(
             [self._row, self.words], layout=layout(max_width="56em", padding=".2em .4em")
         )
         self.view: View | None = None

@@ -36,7 +36,7 @@ from webdata_nb.toolkit.terminal_text import is_terminal
 PainterFactory = Callable[[View], Painter]
 OnChange = Callable[[View], object]
 
-log = logging.getLogger("webdata_nb")
+log: Final = logging.getLogger("webdata_nb")
 
 
 class SilentPainter(bars.StaticPainter):

@@ -58,7 +58,7 @@ class NestedDtype(ExtensionDtype):
     kind = "O"
     # By this, pandas allows `.str`, as it does for lists and dicts in columns of objects.
     base = "string"
-    na_value = None
+    na_value: ClassVar[None] = None
     _metadata = ("arrow_type",)
 
     def __init__(self, arrow_type: pa.DataType = schemas.TEXT) -> None:
@@ -95,7 +95,7 @@ class _Lazy:
 
     def __init__(self, column: pa.ChunkedArray[Any] | None = None, objects: Any = None) -> None:
         self.column = column
-        self.objects = objects
+        self.objects: Any = objects
 
     def decoded(self) -> Any:
         column = self.column

@@ -394,11 +394,11 @@ class ParquetDocument:
     def __init__(self, data: bytes) -> None:
         self._file = pq.ParquetFile(pa.BufferReader(data))
         self._large = len(data) >= _MIN_BYTES_FOR_THREADS
-        self.schema = self._file.schema_arrow.remove_metadata()
+        self.schema: pa.Schema = self._file.schema_arrow.remove_metadata()
         metadata = self._file.schema_arrow.metadata or {}
-        self.own = _mapping(orjson.loads(metadata.get(_OWN, b"{}")))
+        self.own: dict[str, Any] = _mapping(orjson.loads(metadata.get(_OWN, b"{}")))
         attrs = _mapping(orjson.loads(metadata.get(_ATTRS, b"{}")))
-        self.attrs = _mapping(attrs.get("webdata"))
+        self.attrs: dict[str, Any] = _mapping(attrs.get("webdata"))
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the table, or the given columns in their order."""

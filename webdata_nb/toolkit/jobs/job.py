@@ -133,7 +133,7 @@ class Job:
             self._set_progress(job_wait.progress_of(self.kind, reply, elapsed_s=elapsed))
         return self._progress
 
-    poll = synced(apoll)
+    poll: Final = synced(apoll)
 
     @property
     def progress(self) -> Progress:
@@ -184,7 +184,7 @@ class Job:
         options = CallOptions.of(session=self._connection, timeout=timeout, progress=progress)
         return await self._wait(options, self._show_progress(options))
 
-    wait = synced(await_)
+    wait: Final = synced(await_)
 
     async def _wait(
         self, options: CallOptions, progress: AbstractAsyncContextManager[Listener]
@@ -272,7 +272,7 @@ class Job:
         self._set_progress(self._progress.model_copy(update={"status": JobStatus.CANCELLED}))
         return self
 
-    cancel = synced(acancel)
+    cancel: Final = synced(acancel)
 
     async def adelete(self) -> None:
         """Delete the ended job and its rows at the service, before their retention ends.
@@ -290,7 +290,7 @@ class Job:
         async with self._connection.client(options.settings) as client:
             await client.delete(self.job_id)
 
-    delete = synced(adelete)
+    delete: Final = synced(adelete)
 
     async def aretry(self) -> Job:
         """Start a failed or cancelled job again, with the same request.
@@ -311,7 +311,7 @@ class Job:
         job_ref = replace(self._job_ref, job_id=reply.started, file=None)
         return started_job(job_ref, self._connection, remember=True)
 
-    retry = synced(aretry)
+    retry: Final = synced(aretry)
 
     # -------------------------------------------------------------------------------------- rows
 
@@ -357,7 +357,7 @@ class Job:
         )
         return await self.collect(options)
 
-    df = blocking(adf)
+    df: Final = blocking(adf)
 
     async def collect(self, options: CallOptions) -> pd.DataFrame:
         """Return the frame that `adf` returns for these options."""
@@ -374,7 +374,7 @@ class Job:
         await deliver(replace(result, objects={}), replace(options, dtype_backend="pyarrow"))
         return frame.with_attrs(result.table, result.attrs)
 
-    arrow = synced(aarrow)
+    arrow: Final = synced(aarrow)
 
     async def apl(self) -> PolarsFrame:
         """Wait for the end and return the rows as a polars frame, without copying them.
@@ -387,7 +387,7 @@ class Job:
         frame.require_polars()
         return frame.to_polars(await self.aarrow())
 
-    pl = synced(apl)
+    pl: Final = synced(apl)
 
     async def aexport(self, file_format: ExportFormat, path: str | Path) -> Path:
         """Write the job's results to a file atomically.
@@ -436,7 +436,7 @@ class Job:
             caller.warn(exports.PARTIAL_WARNING.format(path=target))
         return target
 
-    export = synced(aexport)
+    export: Final = synced(aexport)
 
     def __await__(self) -> Generator[Any, None, pd.DataFrame]:
         return self.adf().__await__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from webdata_nb.contract import limits
 from webdata_nb.toolkit import recording
@@ -88,7 +88,7 @@ async def ajobs_df(
     )
 
 
-jobs_df = blocking(ajobs_df)
+jobs_df: Final = blocking(ajobs_df)
 
 
 @with_options(ListingOptions)
@@ -125,7 +125,7 @@ async def aweights_df(**options: Unpack[ListingOptions]) -> pd.DataFrame:
     return await listing_frame("weights", {}, call, lambda client: client.weights())
 
 
-weights_df = blocking(aweights_df)
+weights_df: Final = blocking(aweights_df)
 
 
 @with_options(ListingOptions)
@@ -172,7 +172,7 @@ async def aengines_df(**options: Unpack[ListingOptions]) -> pd.DataFrame:
     return await listing_frame("engines", {}, call, lambda client: client.engines())
 
 
-engines_df = blocking(aengines_df)
+engines_df: Final = blocking(aengines_df)
 
 
 @with_options(ListingOptions)
@@ -223,7 +223,7 @@ async def ausage_df(**options: Unpack[ListingOptions]) -> pd.DataFrame:
     return await listing_frame("usage", {}, call, _usage)
 
 
-usage_df = blocking(ausage_df)
+usage_df: Final = blocking(ausage_df)
 
 
 async def _usage(client: Client) -> list[Reply]:

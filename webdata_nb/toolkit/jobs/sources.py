@@ -94,7 +94,7 @@ _MAX_WAIT_S: Final = 2.0
 _MAX_JOBS_OF_KEY: Final = 20
 _MAX_REFUSAL_CHARS: Final = 200
 
-log = logging.getLogger("webdata_nb")
+log: Final = logging.getLogger("webdata_nb")
 
 
 # ---------------------------------------------------------------------------------------- progress
@@ -413,7 +413,7 @@ class JobSource(RowSource):
 
     def renew(self, idempotency_key: str | None) -> None:
         """Forget the job, before another one of this key is started or found."""
-        self.options = replace(self.options, idempotency_key=idempotency_key)
+        self.options: CallOptions = replace(self.options, idempotency_key=idempotency_key)
         self.job_id, self.status, self.shortfall = "", None, None
         self.was_active, self._reply = False, None
         self._page = 1 + self.first_row // self.batch_rows
@@ -438,7 +438,8 @@ class JobSource(RowSource):
         await self._started(reply)
 
     async def _started(self, reply: StartReply) -> None:
-        self._reply, self.job_id = reply, reply.job_id
+        self._reply = reply
+        self.job_id: str = reply.job_id
         self.on_start(self)
         if self.cancelled is not None and self.cancelled.is_set():
             await self.cancel()  # the click came before there was a job to cancel
@@ -1063,7 +1064,9 @@ class ListingSource(RowSource):
         except WebdataError as error:
             if not self._replies:
                 raise
-            self.shortfall = IncompleteResult(None, self._row_count, why=str(error))
+            self.shortfall: IncompleteResult | None = IncompleteResult(
+                None, self._row_count, why=str(error)
+            )
             self.shortfall.__cause__ = error
         else:
             if partial is not None:

@@ -128,7 +128,7 @@ class AppendedFile:
 
     def __init__(self, path: Path) -> None:
         # A link stays a link, and all of its names share one lock.
-        self.path = path.resolve()
+        self.path: Path = path.resolve()
         self._lock = self.path.with_name(f".{self.path.name}.lock")
 
     def check(self) -> None:

@@ -176,7 +176,7 @@ class SearchApi(ABC):
     name: str
     url: str
     needs_key = False
-    rate_limit = RateLimitPolicy()
+    rate_limit: RateLimitPolicy = RateLimitPolicy()
 
     @abstractmethod
     def build_request(

@@ -41,7 +41,7 @@ from webdata_nb.service.search.providers.http_provider import (
 )
 from webdata_nb.service.web.fetch import Fetcher
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 # The engines of the library that are enabled, and the index that each one shows.
 BACKENDS: Final = {
@@ -62,7 +62,7 @@ class DdgsApi(SearchApi):
 
     def __init__(self, backend: str) -> None:
         self.backend = backend
-        self.name = f"ddgs.{backend}"
+        self.name: str = f"ddgs.{backend}"
         self.url = ""
         self.rate_limit = _RATE_LIMIT
 
@@ -104,7 +104,8 @@ class DdgsProvider:
         self._api = api
         self._url = access.url
         self._http = HttpProvider(api, access, fetcher, queues, others=others)
-        self.name, self.identity = api.name, self._http.identity
+        self.name: str = api.name
+        self.identity: str = self._http.identity
 
     async def fetch_page(self, query: SearchQuery, number: int) -> ResultPage:
         """Request page `number` (from 1). Raises `ProviderProblem`."""

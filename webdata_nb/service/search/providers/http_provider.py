@@ -141,8 +141,8 @@ class HttpProvider:
         *,
         others: Iterable[Access] = (),
     ) -> None:
-        self.name = api.name
-        self.identity = provider_identity(api.name, access)
+        self.name: str = api.name
+        self.identity: str = provider_identity(api.name, access)
         self._api, self._access, self._fetcher = api, access, fetcher
         self._queue = queues.queue(self.identity, api)
         self._all_access = (access, *others)  # its repr shows no key

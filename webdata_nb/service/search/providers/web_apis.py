@@ -175,7 +175,7 @@ class Brave(SearchApi):
     url = "https://api.search.brave.com/res/v1/web/search"
     needs_key = True
     # Until a reply names the rate of the plan.
-    rate_limit = RateLimitPolicy(interval_s=1.0)
+    rate_limit: RateLimitPolicy = RateLimitPolicy(interval_s=1.0)
 
     def build_request(
         self, query: SearchQuery, number: int, access: Access
@@ -426,7 +426,7 @@ class Marginalia(SearchApi):
 
     name = "marginalia"
     url = "https://api2.marginalia-search.com/search"
-    rate_limit = RateLimitPolicy(max_concurrent=1)
+    rate_limit: RateLimitPolicy = RateLimitPolicy(max_concurrent=1)
 
     def build_request(self, query: SearchQuery, number: int, access: Access) -> ProviderRequest:
         """Build a GET request."""
@@ -481,7 +481,7 @@ class Mediawiki(SearchApi):
 
     name = "mediawiki"
     url = "https://{language}.wikipedia.org/w/api.php"
-    rate_limit = RateLimitPolicy(max_concurrent=1)
+    rate_limit: RateLimitPolicy = RateLimitPolicy(max_concurrent=1)
 
     def build_request(self, query: SearchQuery, number: int, access: Access) -> ProviderRequest:
         """Build a GET request; `siteinfo` adds the URL format of the wiki's pages to the reply."""

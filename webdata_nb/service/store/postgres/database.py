@@ -59,7 +59,7 @@ from webdata_nb.service.store.sql.connection import (
     wait_applied,
 )
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 OnSignal = Callable[[str | None], None]
 """Receives the name of a lane that another process changed; None if any may have changed."""
@@ -207,7 +207,7 @@ class PostgresDatabase(SqlDatabase):
         self._last_commit = 0
         self._clock = ServerClock()
         self._lock_threads = set[asyncio.Future[Any]]()
-        self.retried_transactions = 0
+        self.retried_transactions: int = 0
 
     async def __aenter__(self) -> Self:
         self._pool = FailFastPool(

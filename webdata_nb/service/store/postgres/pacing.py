@@ -43,7 +43,7 @@ from webdata_nb.service.store.postgres.pool import (
 from webdata_nb.service.store.postgres.transactions import with_placeholders
 from webdata_nb.service.store.sql.connection import parse_statements
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 Reservations = Mapping[str, float]
 Events = Mapping[str, Sequence[Transition]]

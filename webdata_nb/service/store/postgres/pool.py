@@ -295,7 +295,7 @@ _ANSWER_S: Final = STATEMENT_S + 5.0
 # While no connection can be opened, an open one must still work.
 _ANSWER_WHILE_AWAY_S: Final = 1.0
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 # How long a call waits for a connection while the server accepts connections.
 POOL_WAIT_S: Final = 15.0
@@ -316,7 +316,7 @@ class Availability:
     """
 
     def __init__(self) -> None:
-        self.is_away = False
+        self.is_away: bool = False
         self._has_worked = False
 
     def connection_worked(self) -> None:
@@ -489,7 +489,7 @@ class ServerClock:
     """
 
     def __init__(self) -> None:
-        self.offset = 0.0
+        self.offset: float = 0.0
         self._measured_at = float("-inf")
 
     def now(self) -> float:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, ClassVar, Final, Literal, Self, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
@@ -78,7 +78,7 @@ def scopes_of(text: str | None) -> frozenset[KeyScope]:
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class ExportedKey(_Record):
@@ -276,7 +276,8 @@ class LockedCredits:
         row = locked_row
         self._line_count: int = row["lines"]
         self._stored_balance = _balance_of_row(row)
-        self.account, period_lines = account_of_row(row, now)
+        account, period_lines = account_of_row(row, now)
+        self.account: Account = account
         self._post(self.account.balance, period_lines, None)
 
     @classmethod

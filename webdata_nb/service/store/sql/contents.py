@@ -151,7 +151,7 @@ async def _moved_since(
     return [each for each in found if each.segment != before[each.id].segment]
 
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
 SLICE_BYTES: Final = 8 * 1024 * 1024

@@ -76,7 +76,7 @@ from webdata_nb.service.store.sql.job_rows import (
 from webdata_nb.service.store.sql.outbox import has_page_events
 from webdata_nb.service.store.sql.receipts import ReceiptReader, read_receipt
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 # Clients read the rows of an ended job page by page, each time with the same receipt.
 _MAX_RECEIPTS: Final = 64
@@ -91,7 +91,7 @@ class JobQueue:
     ) -> None:
         self.database = database
         self.cipher = cipher
-        self.contents = ContentReader(database, segments)
+        self.contents: ContentReader = ContentReader(database, segments)
 
     async def claim(
         self,
@@ -485,7 +485,7 @@ class JobStore:
     ) -> None:
         self.database = database
         self.cipher = cipher
-        self.contents = ContentReader(database, segments)
+        self.contents: ContentReader = ContentReader(database, segments)
         self._receipts = BoundedDict[_ReceiptKey, Receipt](_MAX_RECEIPTS)
 
     async def accept(

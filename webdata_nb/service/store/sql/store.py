@@ -227,13 +227,13 @@ class Store(JobStore, JobQueue):
         segments: SegmentSource = NO_SEGMENTS,
     ) -> None:
         super().__init__(database, cipher, segments)
-        self.accounts = AccountStore(database)
-        self.outbox = Outbox(database)
-        self.replicas = ReplicaStore(database)
-        self.retention = RetentionStore(database)
-        self.secrets = SecretStore(database, cipher)
-        self.segments = SegmentStore(database)
-        self.operator = OperatorStore(database)
+        self.accounts: AccountStore = AccountStore(database)
+        self.outbox: Outbox = Outbox(database)
+        self.replicas: ReplicaStore = ReplicaStore(database)
+        self.retention: RetentionStore = RetentionStore(database)
+        self.secrets: SecretStore = SecretStore(database, cipher)
+        self.segments: SegmentStore = SegmentStore(database)
+        self.operator: OperatorStore = OperatorStore(database)
 
     async def __aenter__(self) -> Self:
         await self.database.__aenter__()

@@ -275,7 +275,7 @@ def _base_letter(character: str) -> str | None:
 # lower case of a capital sigma would depend on its neighbours.
 _SIGMA: Final = "\N{GREEK SMALL LETTER SIGMA}"
 _FOLDED: Final = dict.fromkeys((0x3A3, 0x3C2), _SIGMA) | {
-    code: letter for code in range(0xC0, 0x2000) if (letter := _base_letter(chr(code)))
+    code: _letter for code in range(0xC0, 0x2000) if (_letter := _base_letter(chr(code)))
 }
 
 

@@ -317,7 +317,7 @@ class SqliteDatabase(SqlDatabase):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.retried_transactions = 0
+        self.retried_transactions: int = 0
         self._local = local()
         self._connections: list[sqlite3.Connection] = []
 
@@ -684,7 +684,9 @@ def back_up(source: Path, target: Path) -> int:
 
 
 def _synchronize(path: Path) -> None:
-    number = os.open(path, os.O_RDONLY)
+    if os.name == "nt" and path.is_dir():
+        return  # Windows opens no directories
+    number = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # its fsync needs to write
     try:
         os.fsync(number)
     finally:

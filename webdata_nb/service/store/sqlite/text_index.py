@@ -38,7 +38,7 @@ from webdata_nb.service.store.sqlite.database import (
     translated,
 )
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
 # An index of another version is built anew. So is one whose texts are made in another way.
