@@ -39,7 +39,6 @@ FORMS_OF_A_PAGE: Final = (
     "Content",
     "_ContentText",
     "CrawlPage",
-    "TableBatch",
     "CallResult",
 )
 
