@@ -31,7 +31,6 @@ FORMS_OF_A_PAGE: Final = (
     "FetchRequest",
     "FetchedResponse",
     "ParsedPage",
-    "PageContent",
     "Scraped",
     "PageVisit",
     "CrawlResult",
