@@ -25,7 +25,6 @@ from webdata_nb.service.store.records import (
     Lease,
     SpoolLocation,
     StoredVisit,
-    WholeEntry,
 )
 from webdata_nb.service.store.sql.jobs import JobQueue
 
@@ -214,7 +213,7 @@ class JobContext:
         with waiting_for("the database", inf):
             return await self.retry.run(lambda: self.queue.visits(self.job.account_id, job_id))
 
-    async def whole_entry(self, job_id: str, ordinal: int) -> WholeEntry | None:
+    async def whole_entry(self, job_id: str, ordinal: int) -> JournalEntry | None:
         """Return a page of another job of the account; None if it is deleted or damaged."""
         with waiting_for("the database", inf):
             return await self.retry.run(
