@@ -21,7 +21,6 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
@@ -906,12 +905,7 @@ class Browser:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._processes.aclose()
 
     async def check_device(self, name: str) -> None:

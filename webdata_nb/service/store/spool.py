@@ -17,7 +17,6 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 from zlib import crc32
 
@@ -125,12 +124,7 @@ class JobSpool(PageSpool):
         self._directory.free(-sum(self._sizes.values()))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._directory.free(sum(self._sizes.values()))
         may_continue = kind is not None and (
             not issubclass(kind, Exception) or issubclass(kind, LeaseLost)

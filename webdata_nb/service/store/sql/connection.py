@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeVar
 
 from webdata_nb.service.errors import OtherSchema
@@ -199,12 +198,7 @@ class SqlDatabase(Protocol):
     retried_transactions: int
 
     async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...
 
     async def change(self, change: Callable[[Transaction], T], *, lane: Lane | None = None) -> T:
         """Run `change` in a transaction; return its value once it is durable.

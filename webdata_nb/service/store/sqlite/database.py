@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import local
-from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import orjson
@@ -332,12 +331,7 @@ class SqliteDatabase(SqlDatabase):
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="webdata-reader")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._writer.close()
         await asyncio.to_thread(self._readers.shutdown)
         for connection in self._connections:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from webdata_nb.service.compression import zstd
@@ -119,12 +118,7 @@ class SqliteTextIndex(TextIndex):
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._run(self._open_connection().close)
         await asyncio.to_thread(self._thread.shutdown)
 
