@@ -278,8 +278,5 @@ def _links(value: str) -> Iterator[HeaderLink]:
             return
         at = end.end()
         relations = frozenset(parameters.get("rel", "").lower().split())
-        yield HeaderLink(target[1].strip(), relations, _media_type(parameters.get("type", "")))
-
-
-def _media_type(text: str) -> str:
-    return text.partition(";")[0].strip().lower()
+        media_type = parameters.get("type", "").partition(";")[0].strip().lower()
+        yield HeaderLink(target[1].strip(), relations, media_type)

@@ -268,7 +268,8 @@ def _only_leads_elsewhere(heading: Element) -> bool:
 def _remove_buttons(body: Element) -> None:
     """Remove buttons except those around or inside headings, which open a section."""
     buttons = body.select("button")
-    if not buttons or _hold_most_text(body, buttons):
+    length = sum(len(button.text) for button in buttons)
+    if not buttons or length > _MOST_OF_PAGE * len(body.text):
         return
     for heading in body.select(_HEADING_IN_BUTTON):
         button = heading.closest("button")
@@ -278,10 +279,6 @@ def _remove_buttons(body: Element) -> None:
         parent = button.parent
         if not isinstance(parent, Element) or parent.tag not in HEADINGS:
             button.decompose()
-
-
-def _hold_most_text(body: Element, elements: Iterable[Element]) -> bool:
-    return sum(len(element.text) for element in elements) > _MOST_OF_PAGE * len(body.text)
 
 
 def _remove_page_chrome(body: Element) -> dict[Element, int]:

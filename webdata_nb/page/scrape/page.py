@@ -301,14 +301,10 @@ def html(content: ParsedPage) -> str:
         if len(active) > MAX_HANDLERS and element != content.element:
             overloaded.append(element)
         else:
-            _remove_attributes(element, active)
+            for name in active:
+                del element.attrs[name]
     unwrap_all(overloaded)
     return serialize(content.element)
-
-
-def _remove_attributes(element: Element, names: list[str]) -> None:
-    for name in names:
-        del element.attrs[name]
 
 
 def _is_active(element: Element, name: str) -> bool:

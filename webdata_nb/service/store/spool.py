@@ -159,7 +159,8 @@ class JobSpool(PageSpool):
         with suppress(OSError, struct.error):
             data = await asyncio.to_thread(Path(self._path(ordinal)).read_bytes)
             record = data[_HEADER.size : _HEADER.size + self._sizes[ordinal]]
-            if _is_complete(data[: _HEADER.size], ordinal, record):
+            _, write, _, _ = _HEADER.unpack(data[: _HEADER.size])
+            if data[: _HEADER.size] == _header(write, ordinal, record):
                 return record
         self.drop(ordinal)
         return None
@@ -206,7 +207,3 @@ def _header(write: int, ordinal: int, *parts: bytes) -> bytes:
     for part in parts:
         checksum = crc32(part, checksum)
     return checksum.to_bytes(4, "big") + checked
-
-
-def _is_complete(header: bytes, ordinal: int, record: bytes) -> bool:
-    return header == _header(_HEADER.unpack(header)[1], ordinal, record)

@@ -133,7 +133,7 @@ def of_search(reply: SearchStatus, rows: Sequence[Row], *, query: str = "") -> J
         status=reply.status.value,
         job_id=reply.job_id,
         rows=len(rows),
-        failed=_count_failed(rows),
+        failed=sum(row_success("search", row) is False for row in rows),
         total=reply.stated("total_results"),
         job_s=reply.time_taken,
         credits=reply.credits,
@@ -228,10 +228,6 @@ def _listing_scope(replies: Sequence[CreativesReply]) -> str:
     parts += [f"date range {reply.date_range}"] if reply.date_range else ["all dates"]
     parts += [f"source {reply.provider}"] if reply.provider else []
     return ", ".join(parts)
-
-
-def _count_failed(rows: Sequence[Row]) -> int:
-    return sum(row_success("search", row) is False for row in rows)
 
 
 def count_failed_rows(rows: pa.Table) -> int:
@@ -391,10 +387,6 @@ class InputRun:
 _STORED: Final = frozenset({"hit", "replay"})
 
 
-def _count_by_cache(runs: Sequence[InputRun], state: str) -> int:
-    return sum((run.attrs or {}).get("cache") == state for run in runs)
-
-
 def of_runs(
     kind: str,
     runs: Sequence[InputRun],
@@ -413,7 +405,8 @@ def of_runs(
     labels = list(runs[0].labels)
     errors = sum(run.error is not None for run in runs)
     failed_inputs = sum(run.failed for run in runs)
-    cached, replayed = (_count_by_cache(runs, state) for state in ("hit", "replay"))
+    states = Counter((run.attrs or {}).get("cache") for run in runs)
+    cached, replayed = states["hit"], states["replay"]
     cache = "hit" if cached == len(runs) else "miss"
     known = [run.attrs for run in runs if run.attrs is not None]
     ok = sum(attrs["counts"]["ok"] for attrs in known)

@@ -536,15 +536,12 @@ def _cast(values: Values, data_type: pa.DataType, memory: Pool) -> Column:
     make_array = partial(pa.array, memory_pool=memory)
     if pa.types.is_timestamp(data_type) and any(isinstance(value, str) for value in values):
         return pc.cast(make_array(values, schemas.TEXT), data_type, memory_pool=memory)
-    if len(values) <= _CHUNK or not _is_text_or_binary(data_type):
+    is_long = pa.types.is_string(data_type) or pa.types.is_binary(data_type)
+    if len(values) <= _CHUNK or not is_long:
         return make_array(values, data_type)
     # A single array of page texts would be copied each time its buffer grows.
     starts = range(0, len(values), _CHUNK)
     return pa.chunked_array([make_array(values[at : at + _CHUNK], data_type) for at in starts])
-
-
-def _is_text_or_binary(data_type: pa.DataType) -> bool:
-    return pa.types.is_string(data_type) or pa.types.is_binary(data_type)
 
 
 def _convert_each(field: pa.Field[Any], values: Values, extra: Extra, memory: Pool) -> Column:

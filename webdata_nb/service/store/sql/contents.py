@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, Protocol, TypeVar
 
 from webdata_nb.service.errors import BlobsUnavailable, SegmentGivenUp
@@ -348,18 +349,13 @@ def _intact_texts(rows: Iterable[SqlRow]) -> list[tuple[bytes, bytes]]:
 
 def segments_with_contents(transaction: Transaction) -> list[SegmentContents]:
     """Return the segments that contents point to."""
+    found = []
     rows = transaction.rows("segment_contents")
-    return [
-        SegmentContents(
-            name, tuple(bytes(row["id"]) for row in group), group[0]["state"] == "stored"
-        )
-        for name, group in _grouped(rows)
-    ]
-
-
-def _grouped(rows: Sequence[SqlRow]) -> Iterator[tuple[str, list[SqlRow]]]:
-    for name, group in groupby(rows, key=lambda row: row["segment"]):
-        yield str(name), list(group)
+    for name, group in groupby(rows, key=itemgetter("segment")):
+        contents = list(group)
+        ids = tuple(bytes(each["id"]) for each in contents)
+        found.append(SegmentContents(str(name), ids, contents[0]["state"] == "stored"))
+    return found
 
 
 def _segment(row: SqlRow) -> StoredSegment:
