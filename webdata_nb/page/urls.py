@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from url import URL, URLError
 
-from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.page.errors import FetchError
 
 if TYPE_CHECKING:
@@ -185,21 +184,6 @@ def host_and_port(url: str) -> str:
     ('example.com:443', '[::1]:8080')
     """
     return split_url(url).server
-
-
-def dedupe_key(url: str) -> str:
-    """Return a key that is equal for different forms of one page's URL.
-
-    Only what cannot change the page is normalized: what `canonical_url` normalizes (case of
-    scheme and host, default port, dot segments, fragment), the case of percent-encodings, and an
-    empty query. The order of parameters, ``index.html`` and a trailing slash stay.
-
-    Examples
-    --------
-    >>> dedupe_key("http://example.com/caf%c3%a9?")
-    'http://example.com/caf%C3%A9'
-    """
-    return canonical_key(canonical_url(url))
 
 
 def _normalized(href: str) -> str:

@@ -85,7 +85,6 @@ class NestedDtype(ExtensionDtype):
 
 
 JSON_DTYPE: Final = NestedDtype()
-_NO_VALUES: Final = np.empty(0, object)
 
 
 class _Lazy:
