@@ -134,6 +134,11 @@ def _display_name(name: str) -> str:
     return name if country is None else f"{country.name} ({country.alpha_2})"
 
 
+def midnight(day: date) -> str:
+    """Return the beginning of a day, UTC."""
+    return f"{day.isoformat()}T00:00:00Z"
+
+
 DayRange = tuple[date | None, date | None]
 
 # First and last day of each preset, in days before today.

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any, Final, Protocol, Self, TypeVar
 
 from webdata_nb.service.errors import OtherSchema
+from webdata_nb.service.runtime.work_threads import mark_retrieved
 
 # The schema, `schema.sql`, and the named statements of `statements/*.sql`
 #
@@ -247,11 +248,5 @@ async def wait_applied(change: asyncio.Future[T]) -> T:
     try:
         return await asyncio.shield(change)
     except asyncio.CancelledError:
-        change.add_done_callback(_mark_retrieved)
+        change.add_done_callback(mark_retrieved)
         raise
-
-
-def _mark_retrieved(change: asyncio.Future[T]) -> None:
-    """Keep asyncio from logging the error of a change whose caller was cancelled."""
-    if not change.cancelled():
-        change.exception()
