@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,8 +22,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.floors import check
 from webdata_nb import crawl_df, options
-from webdata_nb.toolkit.cache.result_cache import CallResult, ResultCache
-from webdata_nb.toolkit.frames import receipt, rows
+from webdata_nb.toolkit.cache.result_cache import ResultCache
+from webdata_nb.toolkit.frames import rows
 from webdata_nb.toolkit.requests.arguments import CallOptions
 from webdata_nb.toolkit.requests.inputs import JobSpec
 
@@ -55,10 +56,10 @@ def cache_crawl(count: int) -> Path:
     spec = JobSpec.crawl(url=URL, max_pages=count)
     cache = ResultCache.of_spec(spec, CallOptions.of(session=None, cache=True))
     now = datetime.now(UTC)
-    outcome = receipt.JobOutcome("crawl", URL, "completed", "job", count, 0, count)
+    outcome = rows.JobOutcome("crawl", URL, "completed", "job", count, 0, count)
     batch = rows.batch("crawl", [page(n) for n in range(count)])
     result = cache.store(
-        CallResult.from_batch(batch, outcome),
+        replace(batch, outcome=outcome),
         columns=spec.columns,
         request=spec.public_request,
         started_at=now,

@@ -25,21 +25,17 @@ PACKAGE: Final = "webdata_nb"
 # What one crawled page is on its way from the socket to the row of a frame, in this order. Whoever
 # renames a form renames it here; whoever merges two deletes one. Pages that a browser renders, that
 # an archive has or that an earlier crawl stored take other forms as well, which are not counted:
-# RenderedPage, ArchivedResponse, StoredVisit, WholeEntry, EarlierPage, UnchangedPage.
+# RenderedPage, ArchivedResponse, StoredVisit, EarlierPage, UnchangedPage.
 FORMS_OF_A_PAGE: Final = (
     "CrawlTarget",
     "FetchRequest",
     "FetchedResponse",
     "ParsedPage",
-    "PageContent",
     "Scraped",
     "PageVisit",
     "CrawlResult",
     "JournalEntry",
-    "Content",
-    "_ContentText",
     "CrawlPage",
-    "TableBatch",
     "CallResult",
 )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -19,76 +21,6 @@ _HOST: Final = re.compile(
 )
 _LOCAL: Final = re.compile(r"(?:localhost|[\d.]+)(?::\d+)?(?:[/?#]|$)")
 _CREDENTIALS: Final = re.compile(r"^(\s*(?:[A-Za-z]+:/+)?)[^/?#@\s]*@")
-# What other libraries and services call our options and values. A line counts where one of its
-# first words, in this order, is a choice.
-_SYNONYMS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
-    # options
-    (
-        ("max_pages", "num_results", "max_rows", "limit"),
-        (
-            "limit n k num count max size pages results rows top top_k top_n page_limit "
-            "max_results num_pages max_urls max_items total hits"
-        ),
-    ),
-    (("max_depth",), "depth levels hops level max_level max_hops depth_limit"),
-    (
-        ("out",),
-        (
-            "output output_file output_path output_dir out_file outfile file filename filepath "
-            "path folder dest destination save save_to save_as to target"
-        ),
-    ),
-    (("concurrency",), "threads workers max_workers n_jobs parallel parallelism max_concurrency"),
-    (("formats",), "format output_format output_formats return_format scrape_formats"),
-    (("url", "urls", "base_url"), "url urls site sites link start start_url start_urls seed seeds"),
-    (("query",), "q queries keyword keywords term terms search search_term search_terms text"),
-    (("advertiser",), "advertisers advertiser_id page page_id brand company"),
-    (("language",), "lang locale hl languages"),
-    (("country", "region"), "gl region country location geo countries regions"),
-    (("engine", "engines"), "provider providers search_engine engines backend"),
-    (("safe_search",), "safe safesearch adult"),
-    (("page_timeout", "timeout"), "page_timeout timeout_ms navigation_timeout"),
-    (("timeout",), "timeout_s timeout_seconds max_time max_wait deadline time_limit"),
-    (("respect_robots_txt",), "robots robots_txt obey_robots ignore_robots follow_robots"),
-    (
-        ("scope", "allow_external_links"),
-        "external follow_external external_links offsite allow_external",
-    ),
-    (("include_paths",), "include includes allow allowed include_patterns url_patterns only"),
-    (("exclude_paths",), "exclude excludes deny denied exclude_patterns ignore skip"),
-    (("crawl_strategy",), "strategy order bfs dfs"),
-    (
-        ("extract",),
-        "schema fields json_schema output_schema extraction extract_schema response_model",
-    ),
-    (("render",), "js javascript render_js browser headless"),
-    (("wait_for",), "wait wait_until delay wait_ms sleep"),
-    (("headers",), "header user_agent ua http_headers"),
-    (("only_main_content",), "main_content main only_main readability"),
-    (("refresh",), "force fresh no_cache nocache force_refresh bypass_cache reload"),
-    (("ttl",), "max_age maxage cache_ttl expire expires"),
-    (("progress",), "verbose quiet bar progress_bar show_progress silent"),
-    (("budget",), "max_credits max_cost credits cost"),
-    (("on_error",), "errors error raise_errors ignore_errors"),
-    (("api_key",), "key token apikey api_token"),
-    (("dtype_backend",), "backend dtype engine_backend"),
-    # values
-    (("markdown",), "md text txt plain plaintext plain_text mkd content main"),
-    (("structured_data",), "json json_ld jsonld ld_json microdata opengraph schema_org"),
-    (("raw_html",), "raw rawhtml source html_source"),
-    (("html",), "htm cleaned_html clean_html"),
-    (("links",), "link hrefs urls anchors outlinks"),
-    (("images",), "image img imgs pictures media"),
-    (("headings",), "heading headers titles h1 toc outline"),
-    (("screenshot",), "png screen shot full_page_screenshot pdf"),
-    (("metadata",), "meta head"),
-    (("bfs",), "breadth breadth_first breadthfirst"),
-    (("dfs",), "depth depth_first depthfirst"),
-    (("bff",), "best best_first bestfirst priority"),
-    (("engine_one",), "engine1 engine_1 one 1 first"),
-    (("engine_two",), "engine2 engine_2 two 2 second"),
-    (("engine_three",), "engine3 engine_3 three 3 third"),
-)
 
 
 # Arguments of other calls and other versions, by the argument of `crawl_df` that has them.
@@ -133,13 +65,21 @@ def _normalized(name: str) -> str:
     return name.lower().lstrip("-").replace("-", "_").replace(" ", "_")
 
 
+@cache
+def _synonyms() -> dict[str, str]:
+    """Return what others call options and values, by our names."""
+    import tomllib  # noqa: PLC0415 - of a mistake only
+
+    return tomllib.loads(Path(__file__).with_name("synonyms.toml").read_text("utf-8"))
+
+
 def _synonym(value: object, choices: Iterable[str]) -> str | None:
     """Return the choice that other libraries call `value`."""
     word = _normalized(str(value))
     by_name = {_normalized(choice): choice for choice in choices}
-    for meanings, words in _SYNONYMS:
+    for meanings, words in _synonyms().items():
         if word in words.split():
-            for meaning in meanings:
+            for meaning in meanings.split():
                 if meaning in by_name:
                     return by_name[meaning]
     return None

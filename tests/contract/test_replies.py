@@ -83,8 +83,6 @@ EXAMPLES: list[tuple[type[BaseModel], dict[str, Any]]] = [
         {"query": "q", "results": [{"url": "u", "title": "t", "snippet": "s", "success": True}]},
     ),
     (replies.Weight, {"platform": "search", "operation": "scrape", "weight": 2.0}),
-    (replies.ErrorBody, {"detail": "a sentence"}),
-    (replies.ErrorBody, {"detail": [{"loc": ["body", 0], "msg": "m", "type": "t"}]}),
     (
         events.Progress,
         {"job_id": "j", "type": "crawl", "status": "running", "completed": 1, "total": 2},

@@ -10,8 +10,7 @@ import pytest
 
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
 from webdata_nb.toolkit.frames import receipt
-from webdata_nb.toolkit.frames.receipt import JobOutcome
-from webdata_nb.toolkit.frames.rows import to_table
+from webdata_nb.toolkit.frames.rows import JobOutcome, to_table
 
 NO_ROWS = to_table("crawl", [])
 BEGAN = datetime(2026, 11, 20, 10, tzinfo=UTC)

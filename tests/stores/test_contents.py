@@ -216,7 +216,7 @@ async def test_the_source_of_a_page_is_stored_beside_its_row(filled: Store) -> N
     for number, source in enumerate(sources):
         row = page_row(number, "short")
         bare = await shared_entry(job, number, "short")
-        bare = replace(bare, content=None, page=b"")
+        bare = replace(bare, content_id=None, page=b"")
         json = orjson.dumps(source) if source else b""
         entries.append(
             await share_content(job, bare, row, of_visit=OF_VISIT, source=json, shares_journal=True)

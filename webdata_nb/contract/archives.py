@@ -81,11 +81,7 @@ def warc_record(
         "WARC-Block-Digest": payload_digest(block),
         "Content-Length": str(len(block)),
     }
-    head = "".join(f"{name}: {_one_line(value)}\r\n" for name, value in named.items())
+    head = "".join(f"{name}: {' '.join(value.split())}\r\n" for name, value in named.items())
     compressor = zlib.compressobj(wbits=_GZIP)
     record = b"WARC/1.1\r\n" + head.encode() + b"\r\n" + block + b"\r\n\r\n"
     return compressor.compress(record) + compressor.flush()
-
-
-def _one_line(value: str) -> str:
-    return " ".join(value.split())

@@ -17,7 +17,6 @@ from pydantic import (
     ConfigDict,
     Field,
     StrictBool,
-    StrictStr,
     WithJsonSchema,
     field_validator,
 )
@@ -398,7 +397,6 @@ _NAME: Final = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 
 
 Flag = StrictBool
-Text = StrictStr
 HttpUrl = Annotated[
     str,
     AfterValidator(http_url),

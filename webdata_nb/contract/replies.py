@@ -1043,14 +1043,6 @@ class FieldProblem(Reply):
     type: str = Field(description="Error type, for programs.")
 
 
-class ErrorBody(Reply):
-    """Any error body: a message, or a list of fields for a 422."""
-
-    detail: str | list[FieldProblem] = Field(
-        description="A message, or a list of fields for a 422."
-    )
-
-
 class Refusal(Reply):
     """Every error body except that of a 422: a message without secrets."""
 

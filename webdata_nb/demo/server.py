@@ -12,11 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from importlib.resources.abc import Traversable
 from socketserver import TCPServer
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 from urllib.parse import parse_qsl, urlsplit
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 # Generates the reply of the sample web to each request target, without network access.
 
@@ -204,12 +201,7 @@ class SampleSite:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

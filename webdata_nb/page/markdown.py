@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     "A writer's method that writes the end of an element."
     Handler: TypeAlias = Callable[[Any, Element], End | None]
     "A writer's method that writes the start of an element and returns what writes its end."
-    from webdata_nb.page.content.main_content import PageContent
+    from webdata_nb.page.content.parsed_page import ParsedPage
     from webdata_nb.page.content.tables import PageTable
 
 
@@ -1150,9 +1150,9 @@ _LINE_START: Final = re.compile(r"\n(?=[^\n])")
 _NO_PARAGRAPH: Final = re.compile(r"[-*+#]+\s|[>|]|```|~~~|\d+[.)]\s|\$\$|<")
 
 
-def write_with_footnotes(content: PageContent, links: LinkResolver) -> str:
+def write_with_footnotes(content: ParsedPage) -> str:
     """Write the content of a page as Markdown, its footnotes as definitions at the end."""
-    footnotes = content.footnotes
+    footnotes, links = content.footnotes, content.link_resolver
     notes = footnotes.notes if footnotes is not None else {}
     names = frozenset(notes)
     if footnotes is not None:

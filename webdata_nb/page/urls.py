@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from url import URL, URLError
 
-from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.page.errors import FetchError
 
 if TYPE_CHECKING:
@@ -187,21 +186,6 @@ def host_and_port(url: str) -> str:
     return split_url(url).server
 
 
-def dedupe_key(url: str) -> str:
-    """Return a key that is equal for different forms of one page's URL.
-
-    Only what cannot change the page is normalized: what `canonical_url` normalizes (case of
-    scheme and host, default port, dot segments, fragment), the case of percent-encodings, and an
-    empty query. The order of parameters, ``index.html`` and a trailing slash stay.
-
-    Examples
-    --------
-    >>> dedupe_key("http://example.com/caf%c3%a9?")
-    'http://example.com/caf%C3%A9'
-    """
-    return canonical_key(canonical_url(url))
-
-
 def _normalized(href: str) -> str:
     fragment_start = href.find("#")
     if fragment_start >= 0:
@@ -278,8 +262,5 @@ def _links(value: str) -> Iterator[HeaderLink]:
             return
         at = end.end()
         relations = frozenset(parameters.get("rel", "").lower().split())
-        yield HeaderLink(target[1].strip(), relations, _media_type(parameters.get("type", "")))
-
-
-def _media_type(text: str) -> str:
-    return text.partition(";")[0].strip().lower()
+        media_type = parameters.get("type", "").partition(";")[0].strip().lower()
+        yield HeaderLink(target[1].strip(), relations, media_type)

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
@@ -196,34 +197,7 @@ class ExportIndex:
     partial: bool = False
 
 
-_STYLE: Final = """
-:root { color-scheme: light dark; --ink: #1d2433; --soft: #5b6472; --line: #e3e6eb;
-  --paper: #fff; --back: #f6f7f9; --link: #1a56b8; --bad: #b3261e; --tag: #eef1f5; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ef; --soft: #9aa4b2; --line: #2c3440;
-  --paper: #171c24; --back: #0f1319; --link: #8ab4f8; --bad: #f2b8b5; --tag: #232b36; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--back); color: var(--ink);
-  font: 15px/1.5 system-ui, "Segoe UI", Roboto, sans-serif; }
-main { max-width: 60rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }
-h1 { margin: 0 0 .25rem; font-size: 1.6rem; line-height: 1.25; overflow-wrap: anywhere; }
-header p { margin: 0 0 1.5rem; color: var(--soft); overflow-wrap: anywhere; }
-ol { list-style: none; margin: 0; padding: 0; background: var(--paper);
-  border: 1px solid var(--line); border-radius: 12px; overflow: hidden; }
-li { display: grid; grid-template-columns: 3rem 1fr; padding: 1rem 1.25rem 1rem .5rem;
-  border-top: 1px solid var(--line); }
-li:first-child { border-top: 0; }
-li > span { color: var(--soft); text-align: right; padding-right: 1rem;
-  font-variant-numeric: tabular-nums; }
-h2 { margin: 0; font-size: 1.05rem; font-weight: 600; overflow-wrap: anywhere; }
-li p { margin: .15rem 0 0; overflow-wrap: anywhere; }
-.url { color: var(--soft); font-size: .87rem; }
-.error { color: var(--bad); }
-a { color: var(--link); text-decoration: none; }
-a:hover, a:focus { text-decoration: underline; }
-nav { display: flex; flex-wrap: wrap; gap: .4rem; margin-top: .6rem; }
-nav a { background: var(--tag); border-radius: 6px; padding: .1rem .5rem; font-size: .84rem; }
-header nav { margin: 0 0 1.5rem; }
-"""
+_STYLE: Final = "\n" + Path(__file__).with_suffix(".css").read_text("utf-8")
 # Forbids scripts and requests even if the page contained unescaped text.
 _CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

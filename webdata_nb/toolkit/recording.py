@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import pyarrow as pa
@@ -25,8 +24,9 @@ from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.errors import InvalidArgument, NotRecorded
 from webdata_nb.settings import options
 from webdata_nb.toolkit.cache import result_cache
-from webdata_nb.toolkit.cache.result_cache import CacheKey, CallResult, JobRef
+from webdata_nb.toolkit.cache.result_cache import CacheKey, JobRef
 from webdata_nb.toolkit.frames import rows, schemas, storage
+from webdata_nb.toolkit.frames.rows import CallResult
 from webdata_nb.toolkit.frames.schemas import TableName
 from webdata_nb.toolkit.frames.storage import ParquetDocument
 from webdata_nb.toolkit.requests.arguments import absolute_path
@@ -100,9 +100,7 @@ def write_result(
     return path
 
 
-def get(
-    folder: Path, key: CacheKey, subject: str, columns: Sequence[str]
-) -> tuple[Path, pa.Table, dict[str, Any]]:
+def get(folder: Path, key: CacheKey, subject: str, columns: Sequence[str]) -> CallResult:
     """Return the next recorded result; after the last one, the last one again.
 
     Raises
@@ -118,7 +116,8 @@ def get(
     path = files[min(POSITIONS.next(folder, key.digest), len(files)) - 1]
     try:
         document = ParquetDocument(path.read_bytes())
-        return path, document.read(columns), document.attrs
+        attrs = {**document.attrs, "cache": "replay", "file": str(path)}
+        return CallResult(document.read(columns), attrs)
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         raise NotRecorded(f"the recorded result {path} cannot be read: {error}") from None
 
@@ -158,8 +157,7 @@ async def record_call(folder: Path, spec: JobSpec, result: CallResult) -> None:
 async def replay_call(folder: Path, spec: JobSpec) -> CallResult:
     """Return the recorded result of a call; raises `NotRecorded`."""
     key = _call_key(spec)
-    entry = await asyncio.to_thread(get, folder, key, spec.subject, spec.columns)
-    return CallResult.from_recording(*entry)
+    return await asyncio.to_thread(get, folder, key, spec.subject, spec.columns)
 
 
 async def record_job_start(folder: Path, spec: JobSpec, job_id: str) -> None:
@@ -170,8 +168,8 @@ async def record_job_start(folder: Path, spec: JobSpec, job_id: str) -> None:
 
 async def replay_job_start(folder: Path, spec: JobSpec) -> str:
     """Return the id of the job that was started while recording; raises `NotRecorded`."""
-    _, _, attrs = await asyncio.to_thread(get, folder, _start_key(spec), spec.subject, ())
-    return str(attrs["job_id"])
+    start = await asyncio.to_thread(get, folder, _start_key(spec), spec.subject, ())
+    return str(start.attrs["job_id"])
 
 
 async def record_job_result(folder: Path, job_ref: JobRef, result: CallResult) -> None:
@@ -185,8 +183,7 @@ async def record_job_result(folder: Path, job_ref: JobRef, result: CallResult) -
 async def replay_job_result(folder: Path, job_ref: JobRef) -> CallResult:
     """Return the recorded rows of a job; raises `NotRecorded`."""
     key = _job_key(job_ref.kind, job_ref.job_id)
-    entry = await asyncio.to_thread(get, folder, key, job_ref.job_id, job_ref.columns)
-    return CallResult.from_recording(*entry)
+    return await asyncio.to_thread(get, folder, key, job_ref.job_id, job_ref.columns)
 
 
 async def replay_job_progress(folder: Path, job_ref: JobRef) -> Progress:
@@ -242,12 +239,7 @@ class Recording:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import (
     MAX_URL_CHARS,
     UrlJoiner,
     canonical_url,
-    dedupe_key,
     host_and_port,
     join_url,
     split_url,
@@ -193,7 +193,7 @@ def test_split_of_invalid_address_fails(text: str) -> None:
     ],
 )
 def test_forms_of_one_url_share_a_key(one: str, other: str) -> None:
-    assert dedupe_key(one) == dedupe_key(other)
+    assert canonical_key(canonical_url(one)) == canonical_key(canonical_url(other))
 
 
 @pytest.mark.parametrize(
@@ -208,4 +208,4 @@ def test_forms_of_one_url_share_a_key(one: str, other: str) -> None:
     ],
 )
 def test_possibly_different_pages_have_different_keys(one: str, other: str) -> None:
-    assert dedupe_key(one) != dedupe_key(other)
+    assert canonical_key(canonical_url(one)) != canonical_key(canonical_url(other))

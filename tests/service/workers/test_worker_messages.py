@@ -32,13 +32,16 @@ from webdata_nb.page.extract.results import EVIDENCE, EXTRACTION, Extraction
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.page.sitemap import SITEMAP_FORMAT
+from webdata_nb.service.runtime.steps import run_to_completion
 from webdata_nb.service.workers.messages import (
     MAX_REPLY_BYTES,
     SIZES,
     BadMessage,
+    Buffer,
+    PageReply,
     check_sizes,
     decode_job,
-    decode_reply,
+    decode_reply_in_steps,
     encode_job,
     encode_reply,
 )
@@ -52,6 +55,10 @@ BODY = """<html lang=en><title>Tïtle</title><link rel=canonical href="/c">
 <meta name=robots content="noindex, nofollow"><h1>One 漢字</h1><p>Some words to keep 😀 here</p>
 <a href="/b">B</a><a href="/d" rel=nofollow>D</a><a href="https://y.test/">Y</a>
 <script type="application/ld+json">{"@type": "Thing", "deep": [[1, 2.5, null, true]]}</script>"""
+
+
+def decode_reply(head: Buffer, parts: Buffer, options: ConversionOptions) -> PageReply:
+    return run_to_completion(decode_reply_in_steps(head, parts, options))
 
 
 def source(body: str = BODY) -> FetchedResponse:

@@ -40,7 +40,7 @@ from webdata_nb.page.content.boilerplate import (
 from webdata_nb.page.content.code_blocks import mark_code_blocks
 from webdata_nb.page.content.footnotes import append_footnotes, take_footnotes
 from webdata_nb.page.content.formulas import mark_formulas
-from webdata_nb.page.content.links import AnchorTable, make_links_absolute, read_anchors
+from webdata_nb.page.content.links import make_links_absolute, read_anchors
 from webdata_nb.page.content.page_kind import declared_title, detect_page_kind, find_headline
 from webdata_nb.page.content.parser import (
     HEADINGS,
@@ -62,8 +62,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from webdata_nb.page.content.block_tree import Block, TextRun
-    from webdata_nb.page.content.footnotes import FootnoteSection
-    from webdata_nb.page.content.links import AnchorTable
     from webdata_nb.page.content.page_kind import PageKind
     from webdata_nb.page.content.page_source import ConversionOptions
     from webdata_nb.page.content.parsed_page import ParsedPage
@@ -270,7 +268,8 @@ def _only_leads_elsewhere(heading: Element) -> bool:
 def _remove_buttons(body: Element) -> None:
     """Remove buttons except those around or inside headings, which open a section."""
     buttons = body.select("button")
-    if not buttons or _hold_most_text(body, buttons):
+    length = sum(len(button.text) for button in buttons)
+    if not buttons or length > _MOST_OF_PAGE * len(body.text):
         return
     for heading in body.select(_HEADING_IN_BUTTON):
         button = heading.closest("button")
@@ -280,10 +279,6 @@ def _remove_buttons(body: Element) -> None:
         parent = button.parent
         if not isinstance(parent, Element) or parent.tag not in HEADINGS:
             button.decompose()
-
-
-def _hold_most_text(body: Element, elements: Iterable[Element]) -> bool:
-    return sum(len(element.text) for element in elements) > _MOST_OF_PAGE * len(body.text)
 
 
 def _remove_page_chrome(body: Element) -> dict[Element, int]:
@@ -693,39 +688,10 @@ MAX_LINKS_SEARCHED = 100_000
 """A page with more links is a list or a crawler trap: its main content is not searched."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageContent:
-    """The selected part of a page, without hidden elements and with absolute links.
-
-    Attributes
-    ----------
-    element
-        The root element of the content.
-    rung
-        How it was selected: ``"article"``, ``"main"`` or ``"full"`` by main-content extraction,
-        ``"page"`` for the whole page, ``"selected"`` by `include_tags`.
-    elements_by_tag
-        Its elements with a tag of ``tags.INDEXED``; some may have left the tree since.
-    anchors
-        Its links, read before cleaning, without the permalinks of headings.
-    is_fallback
-        Main-content extraction left next to nothing: this is the visible page.
-    footnotes
-        The footnotes at its end; None without any.
-    """
-
-    element: Element
-    rung: str
-    elements_by_tag: dict[str, list[Element]]
-    anchors: AnchorTable
-    is_fallback: bool = False
-    footnotes: FootnoteSection | None = None
-
-
 def find_content(
     page: ParsedPage, document: Document, options: ConversionOptions, *, main: bool
-) -> PageContent:
-    """Select the content of a page and clean it. This changes the tree.
+) -> ParsedPage:
+    """Return a page with its content, selected and cleaned. This changes the tree.
 
     Parameters
     ----------
@@ -753,19 +719,21 @@ def find_content(
     else:
         element, rung = body_of(document) or make_element("body"), "full" if main else "page"
     footnotes = append_footnotes(element, notes, unreferenced=rung in {"full", "page"})
-    if document is page.document and rung == "page" and footnotes is None:  # already indexed
-        content = PageContent(element, rung, page.elements_by_tag, page.anchors)
-    else:
+    elements_by_tag, anchors = page.elements_by_tag, page.anchors
+    if document is not page.document or rung != "page" or footnotes is not None:  # not indexed yet
         elements_by_tag = group_by_tag(element, INDEXED)
         anchors = read_anchors(elements_by_tag.get("a", ()), page.link_resolver)
-        content = PageContent(element, rung, elements_by_tag, anchors)
-    return _clean(replace(content, is_fallback=is_fallback, footnotes=footnotes))
-
-
-def _clean(content: PageContent) -> PageContent:
-    remove_hidden_elements(content.element, content.elements_by_tag)
-    make_links_absolute(content.anchors)
-    return content
+    remove_hidden_elements(element, elements_by_tag)
+    make_links_absolute(anchors)
+    return replace(
+        page,
+        element=element,
+        elements_by_tag=elements_by_tag,
+        anchors=anchors,
+        rung=rung,
+        is_fallback=is_fallback,
+        footnotes=footnotes,
+    )
 
 
 def _select(document: Document, selectors: tuple[str, ...]) -> Element:

@@ -33,6 +33,7 @@ from webdata_nb.page.content.parser import (
     Element,
     Namespace,
     Text,
+    body_of,
     children_of,
     collapse_whitespace,
     group_by_tag,
@@ -48,6 +49,7 @@ from webdata_nb.page.urls import parse_link_header
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from webdata_nb.page.content.footnotes import FootnoteSection
     from webdata_nb.page.content.page_source import FetchedResponse
     from webdata_nb.page.content.parser import Document, Node
 
@@ -261,7 +263,9 @@ _SNIFFED_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class ParsedPage:
-    """A parsed page; head and links are read before the tree is pruned.
+    """A parsed page, first the whole one and then its selected content (`find_content`).
+
+    Head and links are read before the tree is pruned.
 
     Attributes
     ----------
@@ -271,23 +275,38 @@ class ParsedPage:
         The WHATWG name of its character encoding; None for binary documents.
     document
         The tree.
+    element
+        The body of the whole page, or the root of the content, which has no hidden elements.
     elements_by_tag
-        The elements of the whole page with a tag of ``tags.INDEXED``.
+        The elements of the page or of its content with a tag of ``tags.INDEXED``; some of the
+        content may have left the tree since.
     anchors
-        The links of the whole page, without the permalinks of its headings, which are removed.
+        The links of the page or of its content, without the permalinks of headings, which are
+        removed. Those of the content are absolute in the tree.
     head
         Its title, meta tags, canonical URL and JSON-LD.
     link_resolver
         Resolves URLs against the base of the page.
+    rung
+        How the content was selected: ``"article"``, ``"main"`` or ``"full"`` by main-content
+        extraction, ``"page"`` for the whole page, ``"selected"`` by `include_tags`.
+    is_fallback
+        Main-content extraction left next to nothing: this is the visible page.
+    footnotes
+        The footnotes at the end of the content; None without any.
     """
 
     source: FetchedResponse
     charset: str | None
     document: Document
+    element: Element
     elements_by_tag: dict[str, list[Element]]
     anchors: AnchorTable
     head: PageHead
     link_resolver: LinkResolver
+    rung: str = "page"
+    is_fallback: bool = False
+    footnotes: FootnoteSection | None = None
 
     @property
     def content_hash(self) -> str:
@@ -334,7 +353,10 @@ def _parsed_page(source: FetchedResponse, document: Document, charset: str | Non
     permalinks = find_permalinks(anchors)
     remove_all(anchors.elements[index] for index in permalinks)
     anchors = anchors.without(permalinks)
-    return ParsedPage(source, charset, document, elements_by_tag, anchors, head, link_resolver)
+    body = body_of(document) or make_element("body")
+    return ParsedPage(
+        source, charset, document, body, elements_by_tag, anchors, head, link_resolver
+    )
 
 
 def add_ruby_parentheses(readings: Iterable[Element]) -> bool:

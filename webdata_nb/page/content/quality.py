@@ -45,7 +45,6 @@ from webdata_nb.page.content.parser import (
 from webdata_nb.page.declared_refresh import parse_refresh
 
 if TYPE_CHECKING:
-    from webdata_nb.page.content.main_content import PageContent
     from webdata_nb.page.content.parsed_page import ParsedPage
 
 
@@ -76,8 +75,7 @@ def visible_text_length(page: ParsedPage) -> int:
 
 
 def rate_content(
-    page: ParsedPage,
-    content: PageContent,
+    content: ParsedPage,
     text: str,
     *,
     visible: int | None,
@@ -88,10 +86,8 @@ def rate_content(
 
     Parameters
     ----------
-    page
-        The page.
     content
-        Its selected content.
+        The page with its selected content.
     text
         Its text.
     visible
@@ -123,7 +119,7 @@ def rate_content(
         score *= _FALLBACK_FACTOR
     score = round(max(0.0, score) * min(1.0, words / _MIN_WORDS), 3)
     coverage = 1.0 if is_whole_page else round(min(1.0, length / max(1, visible or 0)), 3)
-    reason = _why_empty(page, content, kind)
+    reason = _why_empty(content, kind)
     if reason is None and visible is not None:
         reason = _why_uncertain(content, score, coverage)
     return {
@@ -137,7 +133,7 @@ def rate_content(
     }
 
 
-def _why_empty(page: ParsedPage, content: PageContent, kind: str) -> str | None:
+def _why_empty(content: ParsedPage, kind: str) -> str | None:
     """Return why a page has no words; None for one that has some."""
     if any(map(_WORD.search, content.element.strings)):
         return None
@@ -145,13 +141,13 @@ def _why_empty(page: ParsedPage, content: PageContent, kind: str) -> str | None:
         return "no text layer"
     if "img" in content.elements_by_tag:
         return "pictures only"
-    refreshes = map(parse_refresh, page.head.metas.get("refresh", ()))
+    refreshes = map(parse_refresh, content.head.metas.get("refresh", ()))
     if (refresh := next(filter(None, refreshes), None)) is not None:
-        return f"{_REFRESHES}{page.link_resolver[refresh.url] or refresh.url}"
+        return f"{_REFRESHES}{content.link_resolver[refresh.url] or refresh.url}"
     return "no text"
 
 
-def _why_uncertain(content: PageContent, score: float, coverage: float) -> str | None:
+def _why_uncertain(content: ParsedPage, score: float, coverage: float) -> str | None:
     if content.is_fallback:
         return "the rules of the main content left next to nothing: this is the visible page"
     if coverage < _LOW_COVERAGE:

@@ -6,7 +6,9 @@ Other packages import the names of this package from here only.
 from __future__ import annotations
 
 import re
+import tomllib
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from webdata_nb.page.charset import decode_text, sniff_charset
@@ -100,73 +102,12 @@ _STREAMS: Final = {
 DocumentType = Literal["html", "feed", "json", "xml", "text", "markdown", "csv", "pdf"] | OfficeType
 
 _SNIFFED_BYTES = 1024
-_HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/xhtml"})
-_PDF_TYPES = frozenset(
-    {"application/pdf", "application/x-pdf", "application/acrobat", "text/pdf", "text/x-pdf"}
-)
-# Types that only ask for a download, or name what made the page.
-_VAGUE_TYPES = frozenset(
-    {
-        "",
-        "*/*",
-        "text/plain",
-        "unknown/unknown",
-        "binary/octet-stream",
-        "application/binary",
-        "application/download",
-        "application/force-download",
-        "application/octet-stream",
-        "application/octetstream",
-        "application/save",
-        "application/unknown",
-        "application/x-download",
-        "application/x-force-download",
-        "application/x-httpd-php",
-        "application/x-octet-stream",
-        "application/x-unknown",
-        "application/x-unknown-content-type",
-    }
-)
-_FEED_TYPES = frozenset(
-    {
-        "application/rss+xml",
-        "application/atom+xml",
-        "application/rdf+xml",
-        "application/feed+json",
-    }
-)
-# Subtypes of text/* and application/*; a leading "x-" makes no difference.
-_TEXT_SUBTYPES: dict[str, DocumentType] = {
-    "markdown": "markdown",
-    "md": "markdown",
-    "mdx": "markdown",
-    "web-markdown": "markdown",
-    "gfm": "markdown",
-    "rst": "text",
-    "csv": "csv",
-    "comma-separated-values": "csv",
-    "tab-separated-values": "csv",
-    "tsv": "csv",
-}
-# Ends of paths that tell the type of a document without a precise Content-Type. Sphinx publishes
-# its sources with a further ".txt"; llms.txt is Markdown by its definition (llmstxt.org).
-_PATH_ENDS: dict[str, DocumentType] = {
-    "md": "markdown",
-    "mdx": "markdown",
-    "markdown": "markdown",
-    "mdown": "markdown",
-    "mkd": "markdown",
-    "rst": "text",
-    "csv": "csv",
-    "tsv": "csv",
-    "json": "json",
-    "jsonl": "json",
-    "ndjson": "json",
-    "geojson": "json",
-    "webmanifest": "json",
-}
+_TYPES: Final = tomllib.loads(Path(__file__).with_name("types.toml").read_text("utf-8"))
+_VAGUE_TYPES: Final = frozenset(_TYPES["vague"])
+_TEXT_SUBTYPES: Final[dict[str, DocumentType]] = _TYPES["text_subtypes"]
+_PATH_ENDS: Final[dict[str, DocumentType]] = _TYPES["path_ends"]
+# Markdown by its definition (llmstxt.org).
 _LLMS_FILES = ("/llms.txt", "/llms-full.txt")
-_JSON_LINES = frozenset({"x-ndjson", "ndjson", "jsonl", "x-jsonlines"})
 _JSON_FEED = b"jsonfeed.org/version/"
 _FEED_ROOT = re.compile(rb"<(?:rss|feed|rdf:RDF)[\s>]", re.IGNORECASE)
 _HTML_ROOT = re.compile(rb"<(?:!doctype\s+html|html)[\s>]", re.IGNORECASE)
@@ -198,7 +139,7 @@ def detect_document_type(source: FetchedResponse) -> DocumentType:
     office_type = _office_type(source.body, declared)
     if office_type is not None:
         return office_type
-    if declared in _HTML_TYPES:
+    if declared in _TYPES["html"]:
         return "feed" if _FEED_ROOT.match(_without_prolog(start)) else "html"
     if declared in _VAGUE_TYPES or declared in _LEGACY_TYPES:
         unmarked = _without_mark(start)
@@ -228,7 +169,7 @@ def detect_document_type(source: FetchedResponse) -> DocumentType:
 
 def _is_pdf(start: bytes, declared: str) -> bool:
     """Return whether a body is a PDF file, which some servers send behind other bytes."""
-    if declared in _PDF_TYPES or (declared in _VAGUE_TYPES and declared != "text/plain"):
+    if declared in _TYPES["pdf"] or (declared in _VAGUE_TYPES and declared != "text/plain"):
         return b"%PDF-" in start
     # A text may mention the signature, but no text begins with it.
     return _without_mark(start).lstrip().startswith(b"%PDF-")
@@ -236,15 +177,15 @@ def _is_pdf(start: bytes, declared: str) -> bool:
 
 def _by_content_type(declared: str, start: bytes) -> DocumentType | None:
     subtype = declared.partition("/")[2]
-    if declared in _PDF_TYPES:
+    if declared in _TYPES["pdf"]:
         raise ScrapeError("parse", "declared as PDF, but it does not begin as one")
     if declared.startswith(("text/", "application/")):
         document_type = _TEXT_SUBTYPES.get(subtype.removeprefix("x-"))
         if document_type is not None:
             return document_type
-    if declared in _FEED_TYPES:
+    if declared in _TYPES["feed"]:
         return "feed"
-    if subtype == "json" or subtype.endswith("+json") or subtype in _JSON_LINES:
+    if subtype == "json" or subtype.endswith("+json") or subtype in _TYPES["json_lines"]:
         return "feed" if _JSON_FEED in start else "json"
     if declared.startswith(_MEDIA):
         return None

@@ -630,13 +630,12 @@ def _written_rows(cells: list[_RuledCell]) -> list[list[Cell]]:
     """
     counts = {len(cell.lines) for cell in cells}
     is_split = len(counts) == 1 and max(counts) >= _MIN_ROWS and len(cells) > 1
-    if not is_split or any(cell.height > 1 or _is_prose(cell) for cell in cells):
+    if not is_split or any(
+        cell.height > 1 or sum(map(len, cell.lines)) > _MAX_MEAN_LENGTH * len(cell.lines)
+        for cell in cells
+    ):
         return [[_cell(cell, _join_cell_lines(cell.lines)) for cell in cells]]
     return [[_cell(cell, cell.lines[number]) for cell in cells] for number in range(max(counts))]
-
-
-def _is_prose(cell: _RuledCell) -> bool:
-    return sum(map(len, cell.lines)) > _MAX_MEAN_LENGTH * len(cell.lines)
 
 
 def _cell(cell: _RuledCell, text: str) -> Cell:

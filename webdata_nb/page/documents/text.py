@@ -263,17 +263,14 @@ def _read_rows(text: str, delimiter: str | None) -> list[list[str]]:
     """Read the rows that are not empty; none where the text is no table."""
     if len(text) == MAX_TABLE_CHARACTERS:
         text = text[: text.rfind("\n") + 1] or text  # the last row may be incomplete
-    delimiter = delimiter or _delimiter(text[:_SAMPLE_CHARACTERS])
+    sample = text[:_SAMPLE_CHARACTERS]
+    # The one that gives most rows the same number of cells, more than one.
+    delimiter = delimiter or max(_DELIMITERS, key=lambda each: _regularity(sample, each))
     reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
     try:
         return [row for row in reader if any(row)]
     except csv.Error:  # a cell of more than 131,072 characters
         return []
-
-
-def _delimiter(sample: str) -> str:
-    """Return the delimiter that gives most rows the same number of cells, more than one."""
-    return max(_DELIMITERS, key=lambda delimiter: _regularity(sample, delimiter))
 
 
 def _regularity(sample: str, delimiter: str) -> tuple[int, int]:

@@ -26,7 +26,7 @@ from webdata_nb.page.content.links import (
     collect_outlinks,
     read_page_links,
 )
-from webdata_nb.page.content.main_content import PageContent, find_content
+from webdata_nb.page.content.main_content import find_content
 from webdata_nb.page.content.metadata import (
     audit_facts,
     build_metadata,
@@ -250,7 +250,7 @@ def _row(line: str) -> str:
     return line[start:] if _MARKS.fullmatch(line, 0, start) is not None else line
 
 
-def headings(page: ParsedPage, content: PageContent) -> list[dict[str, Any]]:  # noqa: ARG001 - every format takes both
+def headings(content: ParsedPage) -> list[dict[str, Any]]:
     """List the headings in tree order: `level` 1 to 6, `text`, and `anchor`.
 
     The anchor is the id for links to the heading: its own, that of an element in it, or that of the
@@ -290,9 +290,9 @@ the time to remove attributes one by one is quadratic in their number."""
 _ACTIVE_SCHEMES = ("javascript:", "vbscript:", "data:text/", "data:application/", "data:image/svg")
 
 
-def html(page: ParsedPage, content: PageContent) -> str:
+def html(content: ParsedPage) -> str:
     """Return the content as HTML: no scripts, styles, handlers or comments; links absolute."""
-    rewrite_links(content.element, page.link_resolver.__getitem__)
+    rewrite_links(content.element, content.link_resolver.__getitem__)
     for comment in comments_of(content.element):
         comment.extract()
     overloaded: list[Element] = []
@@ -301,14 +301,10 @@ def html(page: ParsedPage, content: PageContent) -> str:
         if len(active) > MAX_HANDLERS and element != content.element:
             overloaded.append(element)
         else:
-            _remove_attributes(element, active)
+            for name in active:
+                del element.attrs[name]
     unwrap_all(overloaded)
     return serialize(content.element)
-
-
-def _remove_attributes(element: Element, names: list[str]) -> None:
-    for name in names:
-        del element.attrs[name]
 
 
 def _is_active(element: Element, name: str) -> bool:
@@ -325,7 +321,7 @@ CAPTION_LIMIT = 1000
 """Maximum characters of a caption; the rest is cut."""
 
 
-def images(page: ParsedPage, content: PageContent) -> list[dict[str, Any]]:
+def images(content: ParsedPage) -> list[dict[str, Any]]:
     """List the images of the content in order, without duplicate URLs.
 
     Each row has `url` (absolute, of the largest variant), `alt`, `width` and `height` (CSS
@@ -335,7 +331,7 @@ def images(page: ParsedPage, content: PageContent) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
     for image in content.element.select("img"):
         source = best_source(image)
-        url = page.link_resolver[source] if source is not None else None
+        url = content.link_resolver[source] if source is not None else None
         if url is not None and url not in rows:
             figure = image.closest("figure")
             caption = figure.select_one("figcaption") if figure is not None else None
@@ -356,15 +352,15 @@ def _pixels(value: str | None) -> int | None:
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= 6 else None  # noqa: PLR2004 - no picture is a million pixels wide
 
 
-def links(page: ParsedPage, content: PageContent) -> list[str]:
+def links(content: ParsedPage) -> list[str]:
     """List the http and https links of the content, absolute, unique, in order.
 
     A link to an anchor of another page keeps its fragment; links within this page are omitted.
     """
-    own_anchor_prefix = page.source.final_url.partition("#")[0] + "#"
+    own_anchor_prefix = content.source.final_url.partition("#")[0] + "#"
     targets = dict(zip(content.anchors.elements, content.anchors.targets, strict=True))
     for area in content.elements_by_tag.get("area", ()):
-        targets[area] = page.link_resolver[area.attr("href")]
+        targets[area] = content.link_resolver[area.attr("href")]
     urls = map(targets.get, content.element.select("a[href],area[href]"))
     return [
         url
@@ -373,11 +369,11 @@ def links(page: ParsedPage, content: PageContent) -> list[str]:
     ]
 
 
-def markdown(page: ParsedPage, content: PageContent) -> str:
+def markdown(content: ParsedPage) -> str:
     """Write the content as Markdown."""
     if content.footnotes is not None:
-        return write_with_footnotes(content, page.link_resolver)
-    return MarkdownWriter(page.link_resolver, content.anchors).write(content.element)
+        return write_with_footnotes(content)
+    return MarkdownWriter(content.link_resolver, content.anchors).write(content.element)
 
 
 def raw_html(page: ParsedPage) -> str:
@@ -402,7 +398,7 @@ PAGE_FORMATS: dict[str, Callable[[ParsedPage], Any]] = {
 }
 """Formats of the whole page, made before its tree is pruned; not all of them are public."""
 
-CONTENT_FORMATS: dict[str, Callable[[ParsedPage, PageContent], Any]] = {
+CONTENT_FORMATS: dict[str, Callable[[ParsedPage], Any]] = {
     "links": links,
     "images": images,
     "headings": headings,
@@ -479,7 +475,7 @@ def _scrape_html(
     if omitted_count and metadata:
         metadata["links_omitted"] = omitted_count
     quality = (
-        rate_content(page, content, text, visible=visible, language=language, kind=kind)
+        rate_content(content, text, visible=visible, language=language, kind=kind)
         if "quality" in facts
         else {}
     )
@@ -527,7 +523,7 @@ def _page_links(page: ParsedPage) -> AnchorTable:
 
 def _convert_content(
     page: ParsedPage, options: ConversionOptions, formats: dict[str, Any]
-) -> tuple[PageContent, str]:
+) -> tuple[ParsedPage, str]:
     """Add the formats of the content to `formats`; return the content and its text.
 
     The Markdown may be of another part of the page than the other formats. It is then made from
@@ -539,12 +535,12 @@ def _convert_content(
     if "markdown" in names and markdown_main is not main:
         copy = deepcopy(page.document) if len(names) > 1 else page.document
         markdown_content = find_content(page, copy, options, main=markdown_main)
-        formats["markdown"] = CONTENT_FORMATS["markdown"](page, markdown_content)
+        formats["markdown"] = markdown(markdown_content)
         names.remove("markdown")
         if not names:
             return markdown_content, formats["markdown"]
     content = find_content(page, page.document, options, main=main)
     text = "" if "markdown" in names else to_text(content.element)
     for name in names:
-        formats[name] = CONTENT_FORMATS[name](page, content)
+        formats[name] = CONTENT_FORMATS[name](content)
     return content, text or formats.get("markdown", "")

@@ -21,7 +21,6 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 import msgspec
@@ -325,41 +324,18 @@ for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection", "RTCDataChan
 # Chromium does not answer a proxy's authentication challenge for an image of another host or for a
 # WebSocket, so it has to authenticate before the page opens.
 SEND_PROXY_CREDENTIALS: Final = f"fetch({PROBE_URL!r}).then(() => true)"
+
+
+def _script(name: str) -> str:
+    return Path(__file__).with_name(f"{name}.js").read_text("utf-8").removesuffix("\n")
+
+
 # Open shadow roots are serialized as declarative templates; closed ones are not accessible.
-SERIALIZE_DOCUMENT: Final = """(() => {
-  const roots = [];
-  const collect = parent => {
-    for (const element of parent.querySelectorAll("*"))
-      if (element.shadowRoot) { roots.push(element.shadowRoot); collect(element.shadowRoot); }
-  };
-  const serialize = top => {
-    if (document.contentType !== "text/html" || !top.getHTML) return top.outerHTML;
-    collect(document);
-    if (!roots.length) return top.outerHTML;
-    const [open, close] = top.cloneNode(false).outerHTML.split(/(?=<\\/html>$)/i);
-    return open + top.getHTML({shadowRoots: roots}) + close;
-  };
-  const html = document.documentElement ? serialize(document.documentElement) : "";
-  const type = document.doctype ? new XMLSerializer().serializeToString(document.doctype) : "";
-  if (html.length > %d) return {chars: html.length};
-  return {html: type + html, type: document.contentType, url: location.href};
-})()"""
+SERIALIZE_DOCUMENT: Final = _script("serialize_document")
 # Scrolling triggers lazy loading; the page ends at its top again.
-SCROLL_TO_END: Final = """(async () => {
-  const step = Math.max(innerHeight, 200);
-  const end = () => Math.min(document.documentElement.scrollHeight, %d);
-  for (let y = 0, n = 0; y < end() && n < 64; y += step, n++) {
-    scrollTo({top: y, behavior: "instant"});
-    await new Promise(resolve => setTimeout(resolve, 20));
-  }
-  scrollTo({top: 0, behavior: "instant"});
-})()"""
+SCROLL_TO_END: Final = _script("scroll_to_end")
 # The height of a full-page screenshot by Playwright.
-MEASURE_HEIGHT: Final = """(() => {
-  const tops = [document.documentElement, document.body].filter(Boolean);
-  return {height: Math.max(0, ...tops.flatMap(
-    top => [top.scrollHeight, top.offsetHeight, top.clientHeight]))};
-})()"""
+MEASURE_HEIGHT: Final = _script("measure_height")
 
 
 async def evaluate_isolated(session: CDPSession, script: str) -> dict[str, Any]:
@@ -906,12 +882,7 @@ class Browser:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._processes.aclose()
 
     async def check_device(self, name: str) -> None:

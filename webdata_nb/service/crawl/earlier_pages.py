@@ -156,19 +156,19 @@ class EarlierPages:
         if visit is None:
             return None
         stored = await self._context.whole_entry(self._job_id, visit.ordinal)
-        if stored is None or len(stored.row) > MAX_ROW_BYTES:
+        if stored is None or stored.page is None or len(stored.page) > MAX_ROW_BYTES:
             return None
-        row = orjson.loads(stored.row)  # noqa: TID251 - our own record
+        row = orjson.loads(stored.page)  # noqa: TID251 - our own record
         result = decode_entry(stored.journal, visit.visit)
         # A row that JSON does not keep as it is would not be that of a full crawl.
         is_whole = row["success"] and not row["error"] and result.kind == "page"
-        if not is_whole or orjson.dumps(row) != stored.row:
+        if not is_whole or orjson.dumps(row) != stored.page:
             return None
         if self._audits and not {"status", "audit"} <= result.facts.keys():
             return None
         if not self._audits:
             result = replace(result, facts={})
-        return EarlierPage(row, result, stored.source, len(stored.row))
+        return EarlierPage(row, result, stored.source, len(stored.page))
 
     def is_rechecked(self, url: str) -> bool:
         """Whether an unchanged page is fetched in full: a random choice that a restart repeats."""

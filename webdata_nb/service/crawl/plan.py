@@ -204,7 +204,8 @@ class CrawlPlan:
     @property
     def is_over(self) -> bool:
         """Whether nothing is in flight and nothing more may be fetched before the checkpoint."""
-        return not self._is_committing and not self._outstanding and not self._may_pop()
+        may_pop = self._has_budget() and not self._is_checkpoint_due()
+        return not self._is_committing and not self._outstanding and not may_pop
 
     @property
     def is_at_checkpoint(self) -> bool:
@@ -327,9 +328,6 @@ class CrawlPlan:
             self._next_ordinal += 1
             self._outstanding[target.ordinal] = target
             self._round.append(target)
-
-    def _may_pop(self) -> bool:
-        return self._has_budget() and not self._is_checkpoint_due()
 
     def _is_checkpoint_due(self) -> bool:
         """Return whether another round could exceed the checkpoint; not before the first row."""

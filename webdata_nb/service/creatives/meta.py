@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -24,6 +24,7 @@ from webdata_nb.service.creatives.source import (
     SourceClient,
     as_mapping,
     host_of,
+    midnight,
     parse_count,
 )
 from webdata_nb.service.errors import SourceError, SourceOverdemand, SourceRefused
@@ -182,8 +183,8 @@ def _parse_row(row: Mapping[str, Any]) -> AdCreative:
         row["id"],
         preview_url=_without_token(row.get("ad_snapshot_url")),
         advertiser_name=row.get("page_name"),
-        first_shown=_midnight(start),
-        last_shown=None if last is None else _midnight(last),
+        first_shown=midnight(start),
+        last_shown=None if last is None else midnight(last),
         days_shown=None if last is None else (last - start).days + 1,
         political=bool(row.get("bylines")),
         details={name: value for name, value in details.items() if value is not None},
@@ -196,10 +197,6 @@ def _without_token(url: Any) -> str | None:
     parts = urlsplit(url)
     query = [(name, value) for name, value in parse_qsl(parts.query) if name != "access_token"]
     return urlunsplit(parts._replace(query=urlencode(query)))
-
-
-def _midnight(day: date) -> str:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC).isoformat().replace("+00:00", "Z")
 
 
 def _first_text(texts: Any) -> str | None:

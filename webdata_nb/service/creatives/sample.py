@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -21,6 +21,7 @@ from webdata_nb.service.creatives.source import (
     BadCursor,
     CreativesPage,
     CreativesQuery,
+    midnight,
 )
 from webdata_nb.service.errors import SourceError
 
@@ -98,8 +99,8 @@ class SampleSource:
             preview_url=_image_url(row),
             advertiser_name=_advertiser_names()[row["advertiser_id"]],
             format=row["format"],
-            first_shown=_midnight(self._day(row["first_age"])),
-            last_shown=_midnight(self._day(row["last_age"])),
+            first_shown=midnight(self._day(row["first_age"])),
+            last_shown=midnight(self._day(row["last_age"])),
             days_shown=row["days_shown"],
             political=row["political"],
         )
@@ -141,10 +142,6 @@ def _advertiser(fields: Mapping[str, str]) -> Advertiser:
 
 def _image_url(row: Mapping[str, Any]) -> str:
     return URL_PREFIX + str(row["image"])
-
-
-def _midnight(day: date) -> str:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC).isoformat().replace("+00:00", "Z")
 
 
 @cache

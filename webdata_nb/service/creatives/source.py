@@ -47,23 +47,6 @@ _MAX_SUGGESTIONS: Final = 3
 _GOOGLE_BASE: Final = 2000
 # The only country whose Google id is not 2000 plus its ISO number.
 _GOOGLE_EXCEPTIONS: Final = {"IM": 20340}
-# Common names that ISO 3166-1 does not contain.
-_ALIASES: Final = {
-    "uk": "GB",
-    "great britain": "GB",
-    "england": "GB",
-    "usa": "US",
-    "united states of america": "US",
-    "turkey": "TR",
-    "russia": "RU",
-    "holland": "NL",
-    "ivory coast": "CI",
-    "cape verde": "CV",
-    "czech republic": "CZ",
-    "swaziland": "SZ",
-    "macedonia": "MK",
-    "burma": "MM",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +75,9 @@ def parse_region(text: str) -> GeoRegion | None:
     name = _normalize(text)
     if name == ANYWHERE:
         return None
-    country = _lookup(name)
+    country = _by_name().get(name)
     if country is None:
-        names = sorted({*_by_name(), *_ALIASES, ANYWHERE})
+        names = sorted({*_by_name(), ANYWHERE})
         similar = difflib.get_close_matches(name, names, n=_MAX_SUGGESTIONS, cutoff=0.6)
         hint = f"; similar: {', '.join(map(_display_name, similar))}" if similar else ""
         raise BadInput(
@@ -146,13 +129,14 @@ def _normalize(text: str) -> str:
     return " ".join(unaccented.casefold().split())
 
 
-def _lookup(name: str) -> GeoRegion | None:
-    return _by_name().get(_ALIASES.get(name, name).casefold())
-
-
 def _display_name(name: str) -> str:
-    country = _lookup(name)
+    country = _by_name().get(name)
     return name if country is None else f"{country.name} ({country.alpha_2})"
+
+
+def midnight(day: date) -> str:
+    """Return the beginning of a day, UTC."""
+    return f"{day.isoformat()}T00:00:00Z"
 
 
 DayRange = tuple[date | None, date | None]

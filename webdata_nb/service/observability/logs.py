@@ -389,7 +389,11 @@ def event(name: Event, /, level: int = logging.INFO, **fields: Any) -> None:
     if not logger.isEnabledFor(level):
         return
     fields.setdefault("replica", _PROCESS.replica)
-    present = {key: _rounded(value) for key, value in fields.items() if value is not None}
+    present = {
+        key: round(value, 3) if isinstance(value, float) else value
+        for key, value in fields.items()
+        if value is not None
+    }
     line = " ".join([name, *(f"{key}={_quoted(value)}" for key, value in present.items())])
     # As an argument, because the line may contain a percent sign.
     logger.log(level, "%s", line, extra={"fields": {"event": name, **present}})
@@ -409,10 +413,6 @@ def _origin(match: re.Match[str]) -> str:
     except ValueError:
         return "(an address)"
     return f"{parts.scheme}://{host}/..."
-
-
-def _rounded(value: Any) -> Any:
-    return round(value, 3) if isinstance(value, float) else value
 
 
 def _quoted(value: Any) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Final, Literal
 
 import orjson
@@ -126,7 +127,8 @@ class Application(FastAPI):
                 _name_row_models(schema, schemas)
             for name, schema in _referenced_schemas().items():
                 schemas.setdefault(name, schema)
-            for operation in _operations(document):
+            operations = (each.values() for each in document["paths"].values())
+            for operation in chain.from_iterable(operations):
                 _describe_defaults(operation.get("requestBody", {}), schemas)
             document["components"]["schemas"] = dict(sorted(schemas.items()))
             document["components"]["securitySchemes"] = {"bearer": _BEARER}
@@ -158,11 +160,6 @@ def _name_row_models(schema: dict[str, Any], schemas: dict[str, Any]) -> None:
         if (name := row.get("title")) in _ROW_MODELS:
             schemas.setdefault(name, row)
             field["items"] = {"$ref": REF.format(model=name)}
-
-
-def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for methods in document["paths"].values():
-        yield from methods.values()
 
 
 def _describe_defaults(body: dict[str, Any], schemas: dict[str, Any]) -> None:

@@ -36,7 +36,6 @@ from webdata_nb.service.crawl.sitemaps import SitemapSeeds
 from webdata_nb.service.errors import EarlierCrawlUnusable, NoSuchJob, SourceError
 from webdata_nb.service.routes.app_state import AppState, ResponseKey
 from webdata_nb.service.routes.jobs import (
-    account_of,
     check_extract,
     check_headers,
     check_rendering,
@@ -180,7 +179,7 @@ async def _check_base(
         return
     loc = ("body", "base", "job_id")
     try:
-        earlier = await state.store.job(account_of(request), crawl_request.base.job_id)
+        earlier = await state.store.job(request.state.account_id, crawl_request.base.job_id)
     except NoSuchJob:
         raise EarlierCrawlUnusable("the account has no such crawl", loc=loc) from None
     if expiry_of(state, earlier) is not None:

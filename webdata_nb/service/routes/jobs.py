@@ -71,11 +71,6 @@ from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.work.engines import crawl_request, search_request
 
 
-def account_of(request: Request) -> str:
-    """Return the account of the request's key."""
-    return str(request.state.account_id)
-
-
 def check_url(policy: EgressPolicy, url: str, *loc: str | int) -> None:
     """Raise `BadInput` for a URL of a body that the egress policy forbids."""
     try:
@@ -155,7 +150,7 @@ async def start(
     context = state.sessions.context_of(request.headers.get(LEASE_HEADER))
     job = NewJob(
         id=str(uuid.uuid4()),
-        account_id=account_of(request),
+        account_id=request.state.account_id,
         kind="crawl" if isinstance(job_request, CrawlRequest) else "search",
         subject=job_request.subject if isinstance(job_request, CrawlRequest) else job_request.query,
         request=body,
@@ -337,16 +332,17 @@ def _summary(job: JobRecord) -> dict[str, Any]:
         "type": job.kind,
         "status": job.state.value,
         "subject": job.subject,
-        "created_at": _time(job.created_at),
-        "started_at": _time(job.started_at),
-        "finished_at": _time(job.finished_at),
+        "created_at": time_of(job.created_at),
+        "started_at": time_of(job.started_at),
+        "finished_at": time_of(job.finished_at),
         "total": job.expected_rows,
         "completed": job.published,
         "error": job.error,
     }
 
 
-def _time(at: float | None) -> datetime | None:
+def time_of(at: float | None) -> datetime | None:
+    """Return a time of the store as replies have it."""
     return None if at is None else datetime.fromtimestamp(at, UTC)
 
 

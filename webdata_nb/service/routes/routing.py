@@ -25,6 +25,7 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Coroutine, Mapping
+from importlib.resources import files
 from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
 import orjson
@@ -49,7 +50,6 @@ from webdata_nb.contract.replies import (
     SourceFailure,
     ValidationErrorReply,
 )
-from webdata_nb.contract.requests import EXAMPLES
 from webdata_nb.page.errors import ApplicationError, BadInput
 from webdata_nb.service.errors import NoSuchDelivery, NoSuchJob, ScopeMissing
 from webdata_nb.service.observability.logs import Caller
@@ -447,11 +447,14 @@ def links(targets: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+_EXAMPLES: Final = orjson.loads((files(__package__) / "examples.json").read_bytes())  # noqa: TID251 - our own
+
+
 def examples(operation: str) -> Any:
     """Return the annotation of a body parameter, with the operation's documented examples."""
     by_name = {
         name.replace(" ", "-"): Example(summary=name, value=value)
-        for name, value in EXAMPLES[operation].items()
+        for name, value in _EXAMPLES[operation].items()
     }
     return Body(openapi_examples=by_name)
 

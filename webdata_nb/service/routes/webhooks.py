@@ -26,7 +26,7 @@ from webdata_nb.contract.events import (
 )
 from webdata_nb.contract.replies import DeliveryList, ReplayReply, WebhookStats, WebhookTestReply
 from webdata_nb.contract.requests import WebhookTest
-from webdata_nb.service.routes.jobs import check_kind
+from webdata_nb.service.routes.jobs import check_kind, time_of
 from webdata_nb.service.routes.routing import (
     AccountId,
     CallerDep,
@@ -170,19 +170,15 @@ def delivery_fields(delivery: Delivery) -> dict[str, Any]:
         "replay": delivery.replay,
         "status_code": delivery.status,
         "error": delivery.error,
-        "created_at": _time(delivery.created_at),
-        "next_attempt_at": _time(delivery.due_at) if pending else None,
-        "ended_at": _time(delivery.ended_at),
+        "created_at": time_of(delivery.created_at),
+        "next_attempt_at": time_of(delivery.due_at) if pending else None,
+        "ended_at": time_of(delivery.ended_at),
         "payload": orjson.Fragment(delivery.body),
     }
 
 
 def _json(reply: dict[str, Any]) -> Response:
     return Response(orjson.dumps(reply, option=orjson.OPT_UTC_Z), media_type="application/json")
-
-
-def _time(at: float | None) -> datetime | None:
-    return None if at is None else datetime.fromtimestamp(at, UTC)
 
 
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {

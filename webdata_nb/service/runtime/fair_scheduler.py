@@ -11,7 +11,6 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Final
 
 # The service's own work, such as indexing, is scheduled like that of one more account.
@@ -58,12 +57,7 @@ class FairSemaphore:
     async def __aenter__(self) -> None:
         await self.acquire()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.release()
 
     def locked(self) -> bool:

@@ -91,7 +91,7 @@ def run_on_thread(call: Callable[[], Result]) -> asyncio.Future[Result]:
     """
     loop, context = asyncio.get_running_loop(), copy_context()
     future: asyncio.Future[Result] = loop.create_future()
-    future.add_done_callback(_mark_retrieved)
+    future.add_done_callback(mark_retrieved)
 
     def run() -> None:
         try:
@@ -110,7 +110,7 @@ def _settle(future: asyncio.Future[Result], settle: Callable[[Any], None], value
         settle(value)
 
 
-def _mark_retrieved(future: asyncio.Future[Any]) -> None:
+def mark_retrieved(future: asyncio.Future[Any]) -> None:
     """Keep asyncio from logging the error of a call whose caller has gone."""
     if not future.cancelled():
         future.exception()

@@ -23,8 +23,6 @@ from webdata_nb.service.segments.parquet_file import (
     store_folder,
 )
 from webdata_nb.service.segments.reader import SegmentReader
-from webdata_nb.service.store.page_contents import DamagedContent, content_text
-from webdata_nb.service.store.records import Content
 from webdata_nb.service.store.sql.contents import JobToMove, MovableContent, StoredSegment
 from webdata_nb.service.store.sql.store import Store
 
@@ -92,8 +90,7 @@ class SegmentWriter:
         """Move contents from the database; those that were deleted or are damaged stay there."""
         if not ids:
             return
-        stored = await self._segments.contents(ids)
-        texts = await asyncio.to_thread(_intact_texts, stored)
+        texts = await self._segments.intact_texts(ids)
         moved = await self._write(account_id, texts, source=None)
         self._metrics.count_moved_contents(moved)
 
@@ -119,18 +116,6 @@ class SegmentWriter:
             log.warning("%s", error)
             await self._blobs.delete(name)  # perhaps written after its deletion
             return 0
-
-
-def _intact_texts(contents: Sequence[Content]) -> list[tuple[bytes, bytes]]:
-    texts = []
-    for content in contents:
-        if content.body is None:  # moved meanwhile
-            continue
-        try:
-            texts.append((content.id, content_text(content)))
-        except DamagedContent as error:
-            log.warning("the content %s is not moved: %s", content.id.hex(), error)
-    return texts
 
 
 class BodyMover:

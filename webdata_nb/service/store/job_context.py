@@ -25,7 +25,6 @@ from webdata_nb.service.store.records import (
     Lease,
     SpoolLocation,
     StoredVisit,
-    WholeEntry,
 )
 from webdata_nb.service.store.sql.jobs import JobQueue
 
@@ -171,20 +170,16 @@ class JobContext:
         """Return the state from which a long crawl continues; None if none is stored."""
         if self.job.attempt == 1:  # there is none
             return None
-        with waiting_for("the database", inf):
-            return await self.retry.run(lambda: self.queue.crawl_state(self.job.id))
+        return await self._wait_for(lambda: self.queue.crawl_state(self.job.id))
 
     async def pass_checkpoint(self, checkpoint: Checkpoint) -> bool:
         """Pass a checkpoint; return whether the job runs on.
 
         Raises `LeaseLost`, and `CreditsUsedUp` if the account cannot pay for more.
         """
-
-        async def end() -> bool:
-            return await self.queue.pass_checkpoint(self.lease, checkpoint, now=self.clock())
-
-        with waiting_for("the database", inf):
-            runs_on = await self.retry.run(end)
+        runs_on = await self._wait_for(
+            lambda: self.queue.pass_checkpoint(self.lease, checkpoint, now=self.clock())
+        )
         if not runs_on:
             self.requeued.set()
         self.events.changed(self.job.id)
@@ -194,39 +189,38 @@ class JobContext:
         """Return the entries that earlier attempts stored, from ordinal `start`."""
         if self.job.attempt == 1:  # there is none
             return ()
-        with waiting_for("the database", inf):
-            return await self.retry.run(lambda: self.queue.journal(self.job.id, start=start))
+        return await self._wait_for(lambda: self.queue.journal(self.job.id, start=start))
 
     async def entries(self, *, start: int, count: int) -> Sequence[JournalEntry]:
         """Return up to `count` stored entries from ordinal `start`, also of this attempt."""
-        with waiting_for("the database", inf):
-            return await self.retry.run(
-                lambda: self.queue.journal(self.job.id, start=start, count=count)
-            )
+        return await self._wait_for(
+            lambda: self.queue.journal(self.job.id, start=start, count=count)
+        )
 
     async def earlier_job(self, job_id: str) -> JobRecord | None:
         """Return another job of the account; None if there is none."""
-        with waiting_for("the database", inf):
-            return await self.retry.run(lambda: self.queue.earlier_job(self.job.account_id, job_id))
+        account_id = self.job.account_id
+        return await self._wait_for(lambda: self.queue.earlier_job(account_id, job_id))
 
     async def visits(self, job_id: str) -> Sequence[StoredVisit]:
         """Return the pages of another job of the account that the site may be asked about."""
-        with waiting_for("the database", inf):
-            return await self.retry.run(lambda: self.queue.visits(self.job.account_id, job_id))
+        return await self._wait_for(lambda: self.queue.visits(self.job.account_id, job_id))
 
-    async def whole_entry(self, job_id: str, ordinal: int) -> WholeEntry | None:
+    async def whole_entry(self, job_id: str, ordinal: int) -> JournalEntry | None:
         """Return a page of another job of the account; None if it is deleted or damaged."""
-        with waiting_for("the database", inf):
-            return await self.retry.run(
-                lambda: self.queue.whole_entry(self.job.account_id, job_id, ordinal)
-            )
+        account_id = self.job.account_id
+        return await self._wait_for(lambda: self.queue.whole_entry(account_id, job_id, ordinal))
 
     async def pinned_files(self) -> dict[str, bytes]:
         """Return the files that earlier attempts pinned."""
         if self.job.attempt == 1:
             return {}
+        return await self._wait_for(lambda: self.queue.pinned_files(self.job.id))
+
+    async def _wait_for(self, operation: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of an operation of the store, once that is available."""
         with waiting_for("the database", inf):
-            return await self.retry.run(lambda: self.queue.pinned_files(self.job.id))
+            return await self.retry.run(operation)
 
     async def commit(self, *batches: CommitBatch) -> None:
         """Store batches durably, then notify listeners; raises `LeaseLost`."""

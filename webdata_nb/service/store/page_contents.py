@@ -19,7 +19,7 @@ import msgspec
 import orjson
 
 from webdata_nb.service.compression import zstd
-from webdata_nb.service.store.records import Content, JobRecord, JournalEntry
+from webdata_nb.service.store.records import JobRecord, JournalEntry
 
 # A smaller content costs more in its own table than it saves.
 MIN_BYTES: Final = 512
@@ -27,30 +27,17 @@ MIN_BYTES: Final = 512
 LARGE_BYTES: Final = 256 * 1024
 _LEVEL: Final = 3
 _ID_BYTES: Final = 16
-_NULL: Final = msgspec.Raw(b"null")
 _of_thread: Final = local()
 _METADATA: Final = "metadata"
 # The time of the visit, in the metadata of a page.
 _TIME: Final = "fetched_at"
 
 _Members = dict[str, msgspec.Raw]
+_MEMBERS: Final = msgspec.json.Decoder(_Members)
 
 
 class DamagedContent(ValueError):
     """The content of a stored page is missing, or is not the one that its id names."""
-
-
-class _ContentText(msgspec.Struct):
-    """What a content compresses: `journal` is null if the entry has it, `source` without one."""
-
-    scope: str
-    row: _Members
-    journal: msgspec.Raw = _NULL
-    source: msgspec.Raw = _NULL
-
-
-_CONTENT_TEXT: Final = msgspec.json.Decoder(_ContentText)
-_MEMBERS: Final = msgspec.json.Decoder(_Members)
 
 
 async def share_content(
@@ -93,12 +80,12 @@ async def share_content(
     text = orjson.dumps(fields)
     if not visit or (not source and len(text) < MIN_BYTES):
         return replace(entry, page=orjson.dumps(row))
+    entry = replace(
+        entry, page=orjson.dumps(visit), journal=b"" if shares_journal else entry.journal
+    )
     if len(text) < LARGE_BYTES:
-        content = new_content(text)
-    else:
-        content = await asyncio.to_thread(new_content, text)
-    journal = b"" if shares_journal else entry.journal
-    return replace(entry, page=orjson.dumps(visit), journal=journal, content=content)
+        return with_content(entry, text)
+    return await asyncio.to_thread(with_content, entry, text)
 
 
 def content_scope(job: JobRecord, ordinal: int) -> str:
@@ -109,17 +96,17 @@ def content_scope(job: JobRecord, ordinal: int) -> str:
     return f"{job.account_id} {job.id} {ordinal}" if job.is_private else job.account_id
 
 
-def new_content(text: bytes) -> Content:
-    """Compress the text of a content."""
+def with_content(entry: JournalEntry, text: bytes) -> JournalEntry:
+    """Return an entry with a text as its content, compressed."""
     # A new compressor would take a third of the time.
     compressor: zstd.ZstdCompressor | None = getattr(_of_thread, "compressor", None)
     if compressor is None:
         compressor = _of_thread.compressor = zstd.ZstdCompressor(_LEVEL)
     body = compressor.compress(text, zstd.ZstdCompressor.FLUSH_FRAME)
-    return Content(content_id(text), body, len(text))
+    return replace(entry, content_id=id_of(text), body=body, size=len(text))
 
 
-def content_id(text: bytes) -> bytes:
+def id_of(text: bytes) -> bytes:
     """Return the id of a content: a hash of its text."""
     return blake2b(text, digest_size=_ID_BYTES).digest()
 
@@ -132,32 +119,40 @@ def row_of(entry: JournalEntry) -> bytes:
 
 def row_and_journal(entry: JournalEntry) -> tuple[bytes, bytes | None]:
     """Return the JSON of a row and its journal; a failed row and None if its content is damaged."""
-    page = entry.page or b""
-    if entry.content is None:
-        return page, entry.journal
     try:
-        content = _decoded(entry.content)
-        return _joined(content.row, page), entry.journal or bytes(content.journal)
+        whole = whole_entry(entry)
     except DamagedContent as error:
         return damaged_row(entry, error), None
+    return whole.page or b"", whole.journal
+
+
+def whole_entry(entry: JournalEntry) -> JournalEntry:
+    """Return an entry that has all of its content itself; raises `DamagedContent`."""
+    if entry.content_id is None:
+        return entry
+    content = _content_of(entry)
+    return JournalEntry(
+        entry.ordinal,
+        entry.url,
+        entry.success,
+        journal=entry.journal or bytes(content.get("journal", b"")),
+        page=_joined(_MEMBERS.decode(content["row"]), entry.page or b""),
+        position=entry.position,
+        visit=entry.visit,
+        source=bytes(content.get("source", b"")),
+    )
 
 
 def journal_of(entry: JournalEntry) -> bytes:
     """Return the journal of an entry; raises `DamagedContent`."""
-    if entry.content is None or entry.journal:
+    if entry.content_id is None or entry.journal:
         return entry.journal
-    return bytes(_decoded(entry.content).journal)
+    return bytes(_content_of(entry).get("journal", b""))
 
 
-def source_json(entry: JournalEntry) -> bytes:
-    """Return the source of a page from which values were extracted, as a JSON string.
-
-    Empty if it is not stored. Raises `DamagedContent`.
-    """
-    if entry.content is None:
-        return b""
-    source = bytes(_decoded(entry.content).source)
-    return b"" if source == bytes(_NULL) else source
+def _content_of(entry: JournalEntry) -> _Members:
+    """Return the members of a content: scope, row, and where it has them journal and source."""
+    return _MEMBERS.decode(content_text(entry.content_id, entry.body, entry.size, entry.text))
 
 
 def damaged_row(entry: JournalEntry, error: DamagedContent) -> bytes:
@@ -198,25 +193,23 @@ def _joined(shared: _Members, visit_json: bytes) -> bytes:
     return msgspec.json.encode(shared | visit)
 
 
-def _decoded(content: Content) -> _ContentText:
-    return _CONTENT_TEXT.decode(content_text(content))
-
-
-def content_text(content: Content) -> bytes:
-    """Return the text of a content; raises `DamagedContent`."""
-    text = _decompressed(content) if content.text is None else content.text
-    if content_id(text) != content.id:
+def content_text(
+    content_id: bytes | None, body: bytes | None, size: int, text: bytes | None = None
+) -> bytes:
+    """Return the text of a content, decompressed without `text`; raises `DamagedContent`."""
+    if text is None:
+        text = _decompressed(body, size)
+    if id_of(text) != content_id:
         raise DamagedContent("the stored page is damaged: its content has another checksum")
     return text
 
 
-def _decompressed(content: Content) -> bytes:
-    body = content.body
+def _decompressed(body: bytes | None, size: int) -> bytes:
     if body is None:
         raise DamagedContent("the stored page is damaged: its content is missing")
     try:
         # A damaged header may announce any size.
-        if zstd.get_frame_info(body).decompressed_size != content.size:
+        if zstd.get_frame_info(body).decompressed_size != size:
             raise DamagedContent("the stored page is damaged: its content has another size")
         return zstd.decompress(body)
     except zstd.ZstdError as error:

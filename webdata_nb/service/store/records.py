@@ -129,38 +129,33 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """What an entry shares with others (see `page_contents`).
+class JournalEntry:
+    """One journal entry of a job; one that is read has what its reader needs.
 
     Attributes
     ----------
-    id
-        The hash of what the content compresses.
-    body
-        The compressed content; None if it is in a segment, or missing.
-    size
-        The bytes of what it compresses.
+    ordinal, url, success
+        Its place in the job, its URL, and whether nothing failed.
+    journal
+        What the engine needs to continue; empty where the content has it.
+    page
+        The JSON of a row, if the entry is one; with a content, what belongs to the visit alone.
+    position
+        The place among the visible rows.
+    charged
+        The operations to charge for a successful row once it is visible.
+    visit
+        What a crawl stores of the visit beside its row (`crawl.journal`).
+    source
+        The page from which values were extracted, as a JSON string, where the entry is whole.
+    content_id
+        The hash of the content's text, which has the rest of the row (`page_contents`).
+    body, size
+        The compressed text, None if it is in a segment or missing, and its length before.
     segment
-        The name of the segment that has it, if `body` is None.
+        The name of the segment that has the content.
     text
-        What the content compresses, if it was read from a segment.
-    """
-
-    id: bytes
-    body: bytes | None = field(repr=False)
-    size: int
-    segment: str | None = None
-    text: bytes | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class JournalEntry:
-    """One journal entry of a job; `page` is the JSON of a row, if the entry is one.
-
-    `charged` names the operations to charge for a successful row once it is visible. With a
-    `content`, `page` has only what belongs to the visit; the content has the rest, and the journal
-    if `journal` is empty (`page_contents.share_content`). `visit` is what a crawl stores of the
-    visit beside its row (`crawl.journal`). An entry that is read has what its reader needs.
+        The text, if it was read from a segment.
     """
 
     ordinal: int
@@ -170,8 +165,13 @@ class JournalEntry:
     page: bytes | None = None
     position: int | None = None
     charged: tuple[str, ...] = ()
-    content: Content | None = None
     visit: str | None = None
+    source: bytes = field(default=b"", repr=False)
+    content_id: bytes | None = None
+    body: bytes | None = field(default=None, repr=False)
+    size: int = 0
+    segment: str | None = None
+    text: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +181,6 @@ class StoredVisit:
     ordinal: int
     url: str
     visit: str
-
-
-@dataclass(frozen=True, slots=True)
-class WholeEntry:
-    """The JSON of a stored row, its journal, and the source of its page as a JSON string."""
-
-    row: bytes = field(repr=False)
-    journal: bytes = field(repr=False)
-    source: bytes = field(default=b"", repr=False)
 
 
 class UrlOutcome(Struct, frozen=True):

@@ -17,7 +17,6 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 from zlib import crc32
 
@@ -125,12 +124,7 @@ class JobSpool(PageSpool):
         self._directory.free(-sum(self._sizes.values()))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._directory.free(sum(self._sizes.values()))
         may_continue = kind is not None and (
             not issubclass(kind, Exception) or issubclass(kind, LeaseLost)
@@ -165,7 +159,8 @@ class JobSpool(PageSpool):
         with suppress(OSError, struct.error):
             data = await asyncio.to_thread(Path(self._path(ordinal)).read_bytes)
             record = data[_HEADER.size : _HEADER.size + self._sizes[ordinal]]
-            if _is_complete(data[: _HEADER.size], ordinal, record):
+            _, write, _, _ = _HEADER.unpack(data[: _HEADER.size])
+            if data[: _HEADER.size] == _header(write, ordinal, record):
                 return record
         self.drop(ordinal)
         return None
@@ -212,7 +207,3 @@ def _header(write: int, ordinal: int, *parts: bytes) -> bytes:
     for part in parts:
         checksum = crc32(part, checksum)
     return checksum.to_bytes(4, "big") + checked
-
-
-def _is_complete(header: bytes, ordinal: int, record: bytes) -> bool:
-    return header == _header(_HEADER.unpack(header)[1], ordinal, record)

@@ -7,9 +7,11 @@ answers of Python's `ipaddress` change with its version.
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from pathlib import Path
 from typing import Final, Literal
 
 from webdata_nb.page.urls import UrlParts, split_url
@@ -18,57 +20,9 @@ from webdata_nb.service.errors import EgressDenied
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-_SPECIAL = (
-    ("0.0.0.0/8", "this network"),
-    ("10.0.0.0/8", "private"),
-    ("100.64.0.0/10", "shared by carriers' NAT"),
-    ("127.0.0.0/8", "loopback"),
-    ("168.63.129.16/32", "Azure's platform service"),
-    ("169.254.0.0/16", "link-local, cloud metadata"),
-    ("172.16.0.0/12", "private"),
-    ("192.0.0.0/24", "IETF protocol assignments"),
-    ("192.0.2.0/24", "documentation"),
-    ("192.31.196.0/24", "AS112 name service sink"),
-    ("192.52.193.0/24", "automatic multicast tunnels"),
-    ("192.88.99.0/24", "6to4 relays, deprecated"),
-    ("192.168.0.0/16", "private"),
-    ("192.175.48.0/24", "AS112 name service sink"),
-    ("198.18.0.0/15", "benchmarking"),
-    ("198.51.100.0/24", "documentation"),
-    ("203.0.113.0/24", "documentation"),
-    ("224.0.0.0/4", "multicast"),
-    ("240.0.0.0/4", "reserved, and the broadcast address"),
-    ("::/96", "unspecified, loopback, IPv4-compatible"),
-    ("::ffff:0:0:0/96", "IPv4-translated (SIIT)"),
-    ("64:ff9b:1::/48", "NAT64 of a local network"),
-    ("100::/64", "discard only"),
-    ("100:0:0:1::/64", "dummy prefix"),
-    ("2001::/23", "IETF protocol assignments: Teredo, ORCHID, benchmarking"),
-    ("2001:db8::/32", "documentation"),
-    ("2002::/16", "6to4"),
-    ("2620:4f:8000::/48", "AS112 name service sink"),
-    ("3ffe::/16", "the former 6bone"),
-    ("3fff::/20", "documentation"),
-    ("5f00::/16", "segment routing"),
-    ("fc00::/7", "unique local"),
-    ("fe80::/10", "link-local"),
-    ("fec0::/10", "site-local, deprecated"),
-    ("ff00::/8", "multicast"),
-)
-_METADATA = (
-    ("169.254.0.0/16", "AWS, Azure, Google, DigitalOcean and most others"),
-    ("168.63.129.16/32", "Azure's platform service"),
-    ("192.0.0.192/32", "Oracle"),
-    ("100.100.100.200/32", "Alibaba"),
-    ("fd00:ec2::/32", "AWS: metadata, container credentials, time, names"),
-    ("fd20:ce::254/128", "Google"),
-    ("fd00:c1::a9fe:a9fe/128", "Oracle"),
-    ("fd00:42::42/128", "Scaleway"),
-    ("fd00:a9fe:a9fe::1/128", "Akamai (Linode)"),
-    ("fe80::a9fe:a9fe/128", "OpenStack"),
-)
-_SPECIAL_NETWORKS = tuple(ip_network(block) for block, _ in _SPECIAL)
-_METADATA_NETWORKS = tuple(ip_network(block) for block, _ in _METADATA)
+_NETWORKS: Final = tomllib.loads(Path(__file__).with_name("networks.toml").read_text("utf-8"))
+_SPECIAL_NETWORKS = tuple(map(ip_network, _NETWORKS["special"]))
+_METADATA_NETWORKS = tuple(map(ip_network, _NETWORKS["metadata"]))
 _THIS_HOST_NETWORKS = tuple(map(ip_network, ("0.0.0.0/8", "127.0.0.0/8", "::/128", "::1/128")))
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")

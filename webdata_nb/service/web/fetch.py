@@ -47,7 +47,6 @@ from webdata_nb.service.web.response_reader import ACCEPTED, ResponseBody, Respo
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from types import TracebackType
 
     from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
     from aiohttp.client_proto import ResponseHandler
@@ -604,12 +603,7 @@ class Fetcher:
         self._session = self._new_session(self._new_connector(self._resolver, tls))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
         if self._resolver is not None:

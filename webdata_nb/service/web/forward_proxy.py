@@ -22,7 +22,6 @@ from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 from urllib.parse import unquote, urlsplit
 
@@ -538,12 +537,7 @@ class ForwardProxy:
         )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         server, self._server = self._server, None
         if server is not None:
             server.close()

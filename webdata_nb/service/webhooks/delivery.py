@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
@@ -84,12 +83,7 @@ class Sender:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._fetchers.aclose()
 
     async def check(self, url: str, context: Mapping[str, Any]) -> None:

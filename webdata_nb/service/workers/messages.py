@@ -3,7 +3,7 @@
 A message is two sizes (4 bytes each, big-endian), a JSON head of the first size, and byte strings
 that together have the second: the body of a page, or its text and the JSON of each format. No part
 of a message can contain code. A page that exploits a bug of the parser may control its worker, so
-`decode_reply` checks the type and size of everything.
+`decode_reply_in_steps` checks the type and size of everything.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from webdata_nb.page.content.page_source import ConversionOptions, FetchedRespon
 from webdata_nb.page.extract.results import EVIDENCE, EXTRACTION, Extraction, ValueEvidence
 from webdata_nb.page.scrape.scraped import Scraped, dumps
 from webdata_nb.page.sitemap import SITEMAP_FORMAT, ParsedSitemap
-from webdata_nb.service.runtime.steps import Steps, run_to_completion
+from webdata_nb.service.runtime.steps import Steps
 
 SIZES: Final = struct.Struct("!II")
 # Ten times the largest body: a request may ask for every format of a page.
@@ -117,8 +117,10 @@ def check_sizes(prefix: bytes) -> tuple[int, int]:
     return head, parts
 
 
-def decode_reply(head: Buffer, parts: Buffer, options: ConversionOptions) -> PageReply:
-    """Decode and check a worker's reply.
+def decode_reply_in_steps(
+    head: Buffer, parts: Buffer, options: ConversionOptions
+) -> Steps[PageReply]:
+    """Decode and check a worker's reply; each part of a large page takes milliseconds.
 
     Parameters
     ----------
@@ -132,13 +134,6 @@ def decode_reply(head: Buffer, parts: Buffer, options: ConversionOptions) -> Pag
     BadMessage
         The message is no reply to such a page.
     """
-    return run_to_completion(decode_reply_in_steps(head, parts, options))
-
-
-def decode_reply_in_steps(
-    head: Buffer, parts: Buffer, options: ConversionOptions
-) -> Steps[PageReply]:
-    """Decode a reply as `decode_reply` does; each part of a large page takes milliseconds."""
     try:
         reply: _Page | _Failure = _reply_decoder.decode(head)
     except (ValueError, RecursionError) as error:

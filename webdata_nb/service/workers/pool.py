@@ -28,7 +28,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Final, Self, cast
 
 from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse, FileSlice
@@ -378,12 +377,7 @@ class PagePool:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait({self._starting})

@@ -72,9 +72,8 @@ class Why:
         return self.outcome is not None and outcomes.is_row(self.outcome)
 
     def __str__(self) -> str:
-        return "; ".join(
-            [f"{self.looked_up or self.url}: {self._outcome_text()}", *self._near_texts()]
-        )
+        near = (f"also seen: {url} ({outcome})" for url, outcome in self.near)
+        return "; ".join([f"{self.looked_up or self.url}: {self._outcome_text()}", *near])
 
     def __repr__(self) -> str:
         return f"Why({self})"
@@ -89,9 +88,6 @@ class Why:
         detail = f" ({self.detail})" if self.detail else ""
         meaning = outcomes.meaning(self.outcome)
         return f"{self.outcome}{detail}" + (f": {meaning}" if meaning else "")
-
-    def _near_texts(self) -> list[str]:
-        return [f"also seen: {url} ({outcome})" for url, outcome in self.near]
 
 
 @with_options(ConnectionOptions)

@@ -797,34 +797,6 @@ _MAX_SOURCES: Final = 5
 _MAX_OPEN: Final = 10
 _MAX_EVIDENCE: Final = 300
 _SCHEMES: Final = ("http://", "https://")
-_STYLE: Final = """
-:root { color-scheme: light dark; --ink: #1d1f24; --page: #ffffff; --line: #d7dae0; --soft: #5b6270;
-  --link: #0b57a4; --error: #b3261e; --warning: #8a5300; --notice: #2b5f8a; --head: #f3f4f7; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e7e9ee; --page: #16181d; --line: #3a3f4a;
-  --soft: #a6adba; --link: #8cbcf2; --error: #ff9d94; --warning: #f2bd6c; --notice: #92c5f0;
-  --head: #21242b; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page);
-  max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; margin: 0; overflow-wrap: anywhere; }
-p { color: var(--soft); margin: .3rem 0 1.2rem; }
-a { color: var(--link); }
-table { border-collapse: collapse; width: 100%; table-layout: fixed; }
-th, td { text-align: left; vertical-align: top; padding: .35rem .6rem; overflow-wrap: anywhere;
-  border-bottom: 1px solid var(--line); }
-th { background: var(--head); font-weight: 600; }
-.n { width: 5rem; text-align: right; font-variant-numeric: tabular-nums; }
-.kind { width: 13.5rem; }
-.severity { width: 5rem; }
-h2 { font-size: 1.15rem; margin: 1.6rem 0 .5rem; }
-.soft { color: var(--soft); }
-.error { color: var(--error); }
-.warning { color: var(--warning); }
-.notice { color: var(--notice); }
-details { margin: .6rem 0; border: 1px solid var(--line); border-radius: .4rem; }
-summary { padding: .5rem .7rem; cursor: pointer; }
-summary b { margin-right: .4rem; }
-details p { margin: 0; padding: 0 .7rem .6rem; }
-"""
 
 
 _TEXT_CELLS: Final = ("issue", "severity", "scope", "url", "evidence")
@@ -885,13 +857,14 @@ def report_html(
         "<h2>All findings</h2>" if kinds else "",
         *(_details(rows, meanings.get(rows[0].issue, ""), origin) for rows in kinds),
     ]
+    style = Path(__file__).with_name("audit_report.css").read_text("utf-8")
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
         '<meta name="referrer" content="no-referrer">'
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{_escaped(title)}</title><style>{_STYLE}</style></head>\n<body>"
+        f"<title>{_escaped(title)}</title><style>\n{style}</style></head>\n<body>"
         f"{''.join(body)}</body></html>\n"
     )
 

@@ -67,8 +67,7 @@ from webdata_nb.pacing.retry_policies import FILE_LOCK
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.bridge import set_partial_result
 from webdata_nb.toolkit.frames import exports, frame, receipt, rows, schemas, storage
-from webdata_nb.toolkit.frames.receipt import JobOutcome
-from webdata_nb.toolkit.frames.rows import TableBatch
+from webdata_nb.toolkit.frames.rows import CallResult, JobOutcome
 from webdata_nb.toolkit.frames.schemas import TableName
 from webdata_nb.toolkit.requests.arguments import CallOptions, within
 
@@ -145,6 +144,15 @@ class Snapshot:
         name = self.attrs.get("snapshot")
         at = timestamp_of(Path(f"{name}.parquet")) if isinstance(name, str) else None
         return (None, self.at) if at is None else (str(name), at)
+
+    @property
+    def creative_ids(self) -> set[object]:
+        """The creatives of a listing."""
+        return set(self.table["creative_id"].to_pylist())
+
+    def result(self, state: str = "hit") -> CallResult:
+        """Return its rows as the result of a call."""
+        return CallResult(self.table, {**self.attrs, "cache": state, "file": str(self.path)})
 
 
 def snapshot_id(at: datetime) -> str:
@@ -968,68 +976,6 @@ def sweep_locks(root: Path) -> None:
     remove_older((root / _REFS).glob("*.json"), _JOB_FILE_EXPIRES_S)
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
-    """Rows with their receipt `attrs`, whether fetched, cached, recorded or combined.
-
-    A fetched result gets its `attrs` when the cache stores it. `outcome` tells how its job ended;
-    `receipt_entries` is the full receipt of a crawl. `objects` are the Python values of JSON
-    columns, where they are at hand.
-    """
-
-    table: pa.Table
-    attrs: dict[str, Any] = field(default_factory=dict)
-    objects: dict[str, list[Any]] = field(default_factory=dict)
-    outcome: JobOutcome | None = None
-    receipt_entries: Sequence[ReceiptEntry] | None = None
-
-    @classmethod
-    def from_batch(cls, batch: TableBatch, outcome: JobOutcome) -> CallResult:
-        """Return rows that the service sent."""
-        return cls(batch.table, objects=batch.objects, outcome=outcome)
-
-    @classmethod
-    def from_snapshot(cls, snapshot: Snapshot, state: str = "hit") -> CallResult:
-        """Return the rows of a cached file."""
-        attrs = {**snapshot.attrs, "cache": state, "file": str(snapshot.path)}
-        return cls(snapshot.table, attrs)
-
-    @classmethod
-    def from_recording(cls, path: Path, table: pa.Table, attrs: Mapping[str, Any]) -> CallResult:
-        """Return the rows of a recording."""
-        return cls(table, {**attrs, "cache": "replay", "file": str(path)})
-
-    @property
-    def complete(self) -> bool:
-        """Whether every row is there."""
-        return self.outcome is None or self.outcome.complete
-
-    @property
-    def cache_file(self) -> Path | None:
-        """The cached file of these rows, where there is one."""
-        file = self.attrs.get("file")
-        return None if file is None else Path(file)
-
-    def error(self) -> WebdataError | None:
-        """Return the error that describes how the job ended; None where it succeeded."""
-        return None if self.outcome is None else self.outcome.error()
-
-    def without_creatives_of(self, earlier: Snapshot | None) -> CallResult:
-        """Return the rows whose creative the earlier result did not have."""
-        table = self.table
-        if earlier is not None:
-            known_ids = set(earlier.table["creative_id"].to_pylist())
-            table = table.filter(
-                [creative_id not in known_ids for creative_id in table["creative_id"].to_pylist()]
-            )
-        comparison = {
-            "only_new": True,
-            "compared_with": earlier and str(earlier.path),
-            "known": self.table.num_rows - table.num_rows,
-        }
-        return replace(self, table=table, objects={}, attrs={**self.attrs, **comparison})
-
-
 async def deliver(result: CallResult, options: CallOptions) -> pd.DataFrame:
     """Return the frame of a result, after writing it to `out` where the call names a file.
 
@@ -1280,7 +1226,7 @@ class ResultCache:
         snapshot = self._fresh_snapshot(columns, since)
         if snapshot is None and self.options.settings.offline:
             raise OfflineError(self._offline_message())
-        return None if snapshot is None else CallResult.from_snapshot(snapshot)
+        return None if snapshot is None else snapshot.result()
 
     def has_fresh_result(self) -> bool:
         """Whether the cache answers this call; reads no rows."""

@@ -25,11 +25,11 @@ from webdata_nb.errors import (
     OfflineError,
 )
 from webdata_nb.suggestions import format_value
-from webdata_nb.toolkit.cache.result_cache import CallResult, deliver
+from webdata_nb.toolkit.cache.result_cache import deliver
 from webdata_nb.toolkit.calls import budget
 from webdata_nb.toolkit.calls.pipeline import Call, fetch_result
 from webdata_nb.toolkit.frames import exports, input_rows, rows, schemas
-from webdata_nb.toolkit.frames.rows import TableBatch
+from webdata_nb.toolkit.frames.rows import CallResult
 from webdata_nb.toolkit.frames.storage import CrawlManifest, CrawlParts, folder_errors
 from webdata_nb.toolkit.jobs.sources import RowSource
 from webdata_nb.toolkit.requests import arguments
@@ -216,7 +216,7 @@ class _LongCrawl:
         if total != table.num_rows:
             outcome = replace(outcome, shortfall=IncompleteResult(total, table.num_rows))
         result = self._call.cache.store(
-            CallResult.from_batch(TableBatch(table, {}), outcome),
+            CallResult(table, outcome=outcome),
             columns=self._columns,
             request=self._call.spec.public_request,
             started_at=started_at,

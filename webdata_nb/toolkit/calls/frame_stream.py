@@ -21,15 +21,15 @@ from webdata_nb.errors import (
     LocalServiceError,
     WebdataError,
 )
-from webdata_nb.toolkit.cache.result_cache import CallResult, error_to_raise, warn_of_shortcoming
+from webdata_nb.toolkit.cache.result_cache import error_to_raise, warn_of_shortcoming
 from webdata_nb.toolkit.calls import budget
 from webdata_nb.toolkit.calls.lists import MAX_CONCURRENT_INPUTS, CombinedProgress
 from webdata_nb.toolkit.calls.pipeline import TRANSIENT_ERRORS, Call
 from webdata_nb.toolkit.display.bars import UNITS
 from webdata_nb.toolkit.frames import frame, input_rows, receipt, rows, storage
 from webdata_nb.toolkit.frames.input_rows import InputRows
-from webdata_nb.toolkit.frames.receipt import InputRun, JobOutcome
-from webdata_nb.toolkit.frames.rows import TableBatch
+from webdata_nb.toolkit.frames.receipt import InputRun
+from webdata_nb.toolkit.frames.rows import CallResult, JobOutcome
 from webdata_nb.toolkit.jobs.sources import RowSource, show_progress
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.arguments import PARTITION_NEEDS, CallOptions, FanOutOptions
@@ -325,7 +325,7 @@ class _StreamLoop:
 
     async def _recorded_batches(
         self, stats: StreamStats, options: CallOptions
-    ) -> AsyncGenerator[TableBatch, None]:
+    ) -> AsyncGenerator[CallResult, None]:
         """Yield the rows of a recording, or record the rows, where the settings ask for it."""
         if stats.input.error is not None:
             raise stats.input.error
@@ -348,9 +348,9 @@ class _StreamLoop:
 
     async def _cached_or_fetched_batches(
         self, stats: StreamStats, call: Call
-    ) -> AsyncGenerator[TableBatch, None]:
+    ) -> AsyncGenerator[CallResult, None]:
         earlier = await call.earlier_listing()
-        known_ids = set() if earlier is None else set(earlier.table["creative_id"].to_pylist())
+        known_ids = set() if earlier is None else earlier.creative_ids
         cached = await call.cached()
         if cached is not None:
             for batch in self._split_result(stats, cached):
@@ -359,24 +359,22 @@ class _StreamLoop:
         try:
             async with aclosing(self._fetch(stats, await call.with_earlier_crawl())) as batches:
                 async for batch in batches:
-                    selected = TableBatch(
-                        batch.table.select(list(call.spec.columns)), batch.objects
-                    )
-                    yield _without_creatives(selected, known_ids)
+                    table = batch.table.select(list(call.spec.columns))
+                    yield replace(batch, table=table).without_creatives(known_ids)
         except TRANSIENT_ERRORS as error:
             if stats.rows:
                 raise
             for batch in self._split_result(stats, await call.stale(error)):
                 yield batch
 
-    def _split_result(self, stats: StreamStats, result: CallResult) -> list[TableBatch]:
+    def _split_result(self, stats: StreamStats, result: CallResult) -> list[CallResult]:
         """Return the rows of a cached or recorded result in batches."""
         stats.cached_receipt = result.attrs
         size = self._options.batch_rows
         firsts = range(0, result.table.num_rows, size)
-        return [TableBatch(result.table.slice(first, size), {}) for first in firsts]
+        return [CallResult(result.table.slice(first, size)) for first in firsts]
 
-    async def _fetch(self, stats: StreamStats, call: Call) -> AsyncGenerator[TableBatch, None]:
+    async def _fetch(self, stats: StreamStats, call: Call) -> AsyncGenerator[CallResult, None]:
         """Yield the rows of a job or a listing as they arrive."""
         async with (
             call.cache.claim_job(call.spec) as claim,
@@ -399,7 +397,7 @@ class _StreamLoop:
 
     # ------------------------------------------------------------------------------------- frames
 
-    def _build_frame(self, stats: StreamStats, batch: TableBatch) -> pd.DataFrame:
+    def _build_frame(self, stats: StreamStats, batch: CallResult) -> pd.DataFrame:
         options, spec = self._options, stats.input.spec
         cached_receipt = stats.cached_receipt or {}
         attrs = {
@@ -440,16 +438,6 @@ class _StreamLoop:
             started_at=self._started_at,
             finished_at=datetime.now(UTC),
         )
-
-
-def _without_creatives(batch: TableBatch, known_ids: set[object]) -> TableBatch:
-    """Omit the creatives of an earlier result."""
-    if not known_ids:
-        return batch
-    is_new = [
-        creative_id not in known_ids for creative_id in batch.table["creative_id"].to_pylist()
-    ]
-    return TableBatch(batch.table.filter(is_new), {})
 
 
 def _raise_or_warn(stats: StreamStats, options: CallOptions) -> None:

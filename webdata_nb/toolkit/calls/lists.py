@@ -40,7 +40,6 @@ from webdata_nb.page.urls import canonical_url
 from webdata_nb.toolkit.bridge import PARTIAL_RESULT_S, PORTAL, set_partial_result
 from webdata_nb.toolkit.cache.result_cache import (
     CacheKey,
-    CallResult,
     CancelToken,
     deliver,
     error_to_raise,
@@ -52,7 +51,7 @@ from webdata_nb.toolkit.display.bars import UNITS, Inputs, View
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.frames import input_rows, receipt
 from webdata_nb.toolkit.frames.input_rows import InputRows
-from webdata_nb.toolkit.frames.receipt import JobOutcome
+from webdata_nb.toolkit.frames.rows import CallResult, JobOutcome
 from webdata_nb.toolkit.jobs.sources import show_progress
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.arguments import PARTITION_NEEDS, CallOptions, FanOutOptions

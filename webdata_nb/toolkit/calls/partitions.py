@@ -29,7 +29,7 @@ from webdata_nb.errors import InvalidArgument, JobCancelled, OfflineError, Webda
 from webdata_nb.settings import Options
 from webdata_nb.suggestions import format_path
 from webdata_nb.toolkit.bridge import PORTAL, set_partial_result
-from webdata_nb.toolkit.cache.result_cache import CallResult, deliver
+from webdata_nb.toolkit.cache.result_cache import deliver
 from webdata_nb.toolkit.calls import budget
 from webdata_nb.toolkit.calls.lists import (
     MAX_CONCURRENT_INPUTS,
@@ -42,6 +42,7 @@ from webdata_nb.toolkit.display.bars import Inputs
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.frames import input_rows, lazy_frame, receipt, storage
 from webdata_nb.toolkit.frames.receipt import MAX_LISTED_RUNS
+from webdata_nb.toolkit.frames.rows import CallResult
 from webdata_nb.toolkit.frames.storage import Manifest, PartDataset, folder_errors
 from webdata_nb.toolkit.jobs.sources import show_progress
 from webdata_nb.toolkit.requests.arguments import CallOptions, FanOutOptions

@@ -35,17 +35,12 @@ from webdata_nb.errors import (
     WebdataError,
 )
 from webdata_nb.toolkit import recording
-from webdata_nb.toolkit.cache.result_cache import (
-    CallResult,
-    JobClaim,
-    ResultCache,
-    Snapshot,
-    deliver,
-)
+from webdata_nb.toolkit.cache.result_cache import JobClaim, ResultCache, Snapshot, deliver
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.display.bars import UNITS
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.frames import receipt
+from webdata_nb.toolkit.frames.rows import CallResult
 from webdata_nb.toolkit.jobs.sources import (
     JobSource,
     ListingSource,
@@ -134,7 +129,7 @@ class Call:
             f"{spec.op} {receipt.shorten(spec.subject)}: using a cached result from {age_s:.0f} s "
             f"ago, because of {type(error).__name__}: {error}"
         )
-        return CallResult.from_snapshot(snapshot, "stale")
+        return snapshot.result("stale")
 
     # -------------------------------------------------------------------------------------- source
 
@@ -286,9 +281,20 @@ async def fetch_result(spec: JobSpec, options: CallOptions) -> CallResult:
             if result is None:
                 result = await (await call.with_earlier_crawl()).fetch_and_store()
         if spec.only_new:
-            result = await asyncio.to_thread(result.without_creatives_of, earlier)
+            result = await asyncio.to_thread(_only_new, result, earlier)
     await call.record(result)
     return result
+
+
+def _only_new(result: CallResult, earlier: Snapshot | None) -> CallResult:
+    """Return the creatives that the earlier listing did not have."""
+    new = result if earlier is None else result.without_creatives(earlier.creative_ids)
+    comparison = {
+        "only_new": True,
+        "compared_with": earlier and str(earlier.path),
+        "known": result.table.num_rows - new.table.num_rows,
+    }
+    return replace(new, attrs={**new.attrs, **comparison})
 
 
 # ---------------------------------------------------------------------------- notice of providers

@@ -242,13 +242,10 @@ def status_line(view: View) -> str:
     """Return everything except the description on one line."""
     if view.ending is not None and view.summary:
         return view.summary
-    parts = [_state(view), counts(view), pace(view), duration(view.elapsed), _end_in_words(view)]
+    # The state of a running job that is shown by its id.
+    state = view.status if view.name and view.ending is None else ""
+    parts = [state, counts(view), pace(view), duration(view.elapsed), _end_in_words(view)]
     return ", ".join(part for part in parts if part)
-
-
-def _state(view: View) -> str:
-    """Return the state of a running job that is shown by its id."""
-    return view.status if view.name and view.ending is None else ""
 
 
 def _end_in_words(view: View) -> str:

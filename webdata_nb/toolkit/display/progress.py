@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any, Final, Self
 
 from webdata_nb.contract.events import Progress
@@ -206,12 +205,7 @@ class Listener:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.view = replace(
             self.view,
             ending=_ending(kind, self.view.status, detach_on_interrupt=self.detach_on_interrupt),

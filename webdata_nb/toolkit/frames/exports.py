@@ -240,25 +240,6 @@ def to_parquet(
 
 # The page, and the folder, of a frame that is shared.
 PAGE_SUFFIXES: Final = (".html", ".htm")
-_DATASET_CARD: Final = """\
----
-configs:
-- config_name: default
-  data_files:
-  - split: train
-    path: data/train-*.parquet
----
-# {title}
-
-{line}
-
-Made with webdata_nb {version} on {day}. The texts belong to the owners of the pages,
-whose sites say what they may be used for.
-
-| column | type |
-|---|---|
-{columns}
-"""
 _ROWS_PER_SHARD: Final = 100_000
 _SHARD: Final = re.compile(r"train-\d{5}-of-\d{5}\.parquet")
 
@@ -307,12 +288,17 @@ def write_dataset(df: pd.DataFrame, target: str | Path) -> None:
         old.discard(file)
     for file in old:
         file.unlink()
-    text = _DATASET_CARD.format(
-        title=folder.name,
-        line=frame.receipt_line(df),
-        version=__version__,
-        day=f"{datetime.now(UTC):%Y-%m-%d}",
-        columns=columns,
+    text = (
+        Path(__file__)
+        .with_name("dataset_card.md")
+        .read_text("utf-8")
+        .format(
+            title=folder.name,
+            line=frame.receipt_line(df),
+            version=__version__,
+            day=f"{datetime.now(UTC):%Y-%m-%d}",
+            columns=columns,
+        )
     )
     storage.write_atomically(card, text.encode())
 

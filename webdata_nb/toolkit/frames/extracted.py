@@ -293,7 +293,10 @@ def extracted_rows(df: pd.DataFrame) -> list[ExtractedRow]:
             "df has no columns url and extract: pass extract= to the call; "
             f"it is {format_value(df)}"
         )
-    columns = {name: _cells(df, name) for name in ("metadata", "id", "start_url", "query")}
+    columns = {
+        name: df[name].tolist() if name in df.columns else [None] * len(df)
+        for name in ("metadata", "id", "start_url", "query")
+    }
     rows = zip(df["url"].tolist(), df["extract"].tolist(), *columns.values(), strict=True)
     return [
         ExtractedRow(
@@ -306,10 +309,6 @@ def extracted_rows(df: pd.DataFrame) -> list[ExtractedRow]:
         for url, cell, metadata, identifier, start_url, query in rows
         if isinstance(data := _plain(decoded(cell, "extract")), Mapping) and isinstance(url, str)
     ]
-
-
-def _cells(df: pd.DataFrame, name: str) -> list[Any]:
-    return df[name].tolist() if name in df.columns else [None] * len(df)
 
 
 def _plain(value: Any, depth: int = 0) -> Any:

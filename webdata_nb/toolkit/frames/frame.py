@@ -85,7 +85,6 @@ class NestedDtype(ExtensionDtype):
 
 
 JSON_DTYPE: Final = NestedDtype()
-_NO_VALUES: Final = np.empty(0, object)
 
 
 class _Lazy:
@@ -478,12 +477,9 @@ def _text(value: object) -> str:
         named = ((name, _text(entry)) for name, entry in value.items())
         return ", ".join(f"{name} {text}" for name, text in named if text)
     if isinstance(value, list):
-        return ", ".join(map(_text, value)) if _is_flat(value) else dumps(value)
+        is_nested = any(isinstance(each, Mapping | list) for each in value)
+        return dumps(value) if is_nested else ", ".join(map(_text, value))
     return str(value)
-
-
-def _is_flat(values: list[object]) -> bool:
-    return not any(isinstance(value, Mapping | list) for value in values)
 
 
 def _line(value: object) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -21,8 +21,7 @@ from webdata_nb.contract.archives import distance_text
 from webdata_nb.contract.outcomes import ClaimChecks, JobStatus
 from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatus
 from webdata_nb.contract.url_keys import site_of
-from webdata_nb.errors import IncompleteResult, JobCancelled, JobFailed, JobTimeout, WebdataError
-from webdata_nb.toolkit.frames.rows import Row, dumps, row_success
+from webdata_nb.toolkit.frames.rows import JobOutcome, Row, dumps, row_success
 
 Distances = tuple[float, float]
 
@@ -125,81 +124,6 @@ _MAX_SUBJECT_CHARS: Final = 80
 _MAX_LISTED_ATTEMPTS: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class JobOutcome:
-    """How a job or a listing ended. Times are in seconds.
-
-    `failure_reason` is the service's explanation; `shortfall` says how many rows are missing. The
-    job had not ended by itself where the call was `interrupted` or ran into its `timeout`. `since`
-    is the job that an incremental crawl took unchanged pages from, "" if it found none;
-    `since_refusal` is why the service could not use the one that it found.
-    `signature_agent` is the identity with which requests for pages were signed.
-    `capture_distances` are the least and the greatest distance of captures from the date of a
-    dated crawl, negative before it. `joined` says that an earlier call had started the job, and
-    ended without its rows. `low_confidence` counts the rows of a crawl whose content may be wrong
-    or missing, by reason. `folder` is the site and path that a crawl of a folder kept to.
-    """
-
-    kind: str
-    subject: str
-    status: str
-    job_id: str | None
-    rows: int
-    failed: int
-    total: int | None
-    job_s: float | None = None
-    credits: float | None = None
-    reserved: float | None = None
-    unlimited: bool = False
-    engines: Mapping[str, Any] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
-    examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    listing_scope: str = ""
-    extraction: Mapping[str, Any] = field(default_factory=dict)
-    failure_reason: str = ""
-    shortfall: IncompleteResult | None = None
-    interrupted: bool = False
-    timeout: JobTimeout | None = None
-    since: str | None = None
-    since_refusal: str = ""
-    signature_agent: str | None = None
-    capture_distances: tuple[float, float] | None = None
-    joined: bool = False
-    low_confidence: Mapping[str, int] = field(default_factory=dict)
-    folder: str = ""
-
-    @property
-    def ok(self) -> int:
-        """The number of rows that did not fail."""
-        return self.rows - self.failed
-
-    @property
-    def complete(self) -> bool:
-        """Whether every row arrived."""
-        return not self.interrupted and self.error() is None
-
-    @property
-    def cacheable(self) -> bool:
-        """Whether later calls may get these rows: all of them, and not a transient failure.
-
-        A search without rows or a crawl without a good page may be a blocked engine or a site
-        that is down for a minute, which must not be repeated for a week.
-        """
-        completed = self.status == JobStatus.COMPLETED and self.shortfall is None
-        return completed and not self.interrupted and self.ok > 0
-
-    def error(self) -> WebdataError | None:
-        """Return the error that describes how the job ended; None where it succeeded."""
-        if self.interrupted:
-            return None
-        if self.timeout is not None:
-            return self.timeout
-        job_id = self.job_id or ""
-        if self.status == JobStatus.FAILED:
-            return JobFailed(job_id, self.failure_reason or "the service gave no reason")
-        return JobCancelled(job_id) if self.status == JobStatus.CANCELLED else self.shortfall
-
-
 def of_search(reply: SearchStatus, rows: Sequence[Row], *, query: str = "") -> JobOutcome:
     """Return the outcome of a search from its final status; `query` where the status has none."""
     chain = [attempt.model_dump(mode="json", exclude_none=True) for attempt in reply.fallback_chain]
@@ -209,7 +133,7 @@ def of_search(reply: SearchStatus, rows: Sequence[Row], *, query: str = "") -> J
         status=reply.status.value,
         job_id=reply.job_id,
         rows=len(rows),
-        failed=_count_failed(rows),
+        failed=sum(row_success("search", row) is False for row in rows),
         total=reply.stated("total_results"),
         job_s=reply.time_taken,
         credits=reply.credits,
@@ -304,10 +228,6 @@ def _listing_scope(replies: Sequence[CreativesReply]) -> str:
     parts += [f"date range {reply.date_range}"] if reply.date_range else ["all dates"]
     parts += [f"source {reply.provider}"] if reply.provider else []
     return ", ".join(parts)
-
-
-def _count_failed(rows: Sequence[Row]) -> int:
-    return sum(row_success("search", row) is False for row in rows)
 
 
 def count_failed_rows(rows: pa.Table) -> int:
@@ -467,10 +387,6 @@ class InputRun:
 _STORED: Final = frozenset({"hit", "replay"})
 
 
-def _count_by_cache(runs: Sequence[InputRun], state: str) -> int:
-    return sum((run.attrs or {}).get("cache") == state for run in runs)
-
-
 def of_runs(
     kind: str,
     runs: Sequence[InputRun],
@@ -489,7 +405,8 @@ def of_runs(
     labels = list(runs[0].labels)
     errors = sum(run.error is not None for run in runs)
     failed_inputs = sum(run.failed for run in runs)
-    cached, replayed = (_count_by_cache(runs, state) for state in ("hit", "replay"))
+    states = Counter((run.attrs or {}).get("cache") for run in runs)
+    cached, replayed = states["hit"], states["replay"]
     cache = "hit" if cached == len(runs) else "miss"
     known = [run.attrs for run in runs if run.attrs is not None]
     ok = sum(attrs["counts"]["ok"] for attrs in known)

@@ -1,4 +1,4 @@
-"""Converts the rows of a reply to an Arrow table, column by column.
+"""The rows of a call and how it ended. Converts the rows of a reply to an Arrow table, by column.
 
 A value that does not fit its column is stored in `extra` under its name, and so is a field that
 this version does not know. Tables are allocated in memory that can be returned to the system.
@@ -11,11 +11,12 @@ import binascii
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from itertools import chain
+from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, get_args
 
@@ -25,12 +26,15 @@ import pyarrow.compute as pc
 
 from webdata_nb import malloc
 from webdata_nb.contract.choices import Format
-from webdata_nb.errors import InvalidArgument
+from webdata_nb.contract.outcomes import JobStatus
+from webdata_nb.errors import InvalidArgument, JobCancelled, JobFailed
 from webdata_nb.foreign_json import well_formed
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.frames import schemas
 
 if TYPE_CHECKING:
+    from webdata_nb.contract.replies import ReceiptEntry
+    from webdata_nb.errors import IncompleteResult, JobTimeout, WebdataError
     from webdata_nb.toolkit.frames.schemas import TableName
 
 # Converts between values of JSON and Arrow columns: JSON text, lists of items, images and times.
@@ -235,18 +239,129 @@ _REFUSED: Final = (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeError, OverflowErr
 
 
 @dataclass(frozen=True, slots=True)
-class TableBatch:
-    """Rows as a table, with the Python values of its list and JSON columns.
+class JobOutcome:
+    """How a job or a listing ended. Times are in seconds.
 
-    A frame can use these values instead of decoding the table. A column in which a value had to
-    be changed is left out.
+    `failure_reason` is the service's explanation; `shortfall` says how many rows are missing. The
+    job had not ended by itself where the call was `interrupted` or ran into its `timeout`. `since`
+    is the job that an incremental crawl took unchanged pages from, "" if it found none;
+    `since_refusal` is why the service could not use the one that it found.
+    `signature_agent` is the identity with which requests for pages were signed.
+    `capture_distances` are the least and the greatest distance of captures from the date of a
+    dated crawl, negative before it. `joined` says that an earlier call had started the job, and
+    ended without its rows. `low_confidence` counts the rows of a crawl whose content may be wrong
+    or missing, by reason. `folder` is the site and path that a crawl of a folder kept to.
+    """
+
+    kind: str
+    subject: str
+    status: str
+    job_id: str | None
+    rows: int
+    failed: int
+    total: int | None
+    job_s: float | None = None
+    credits: float | None = None
+    reserved: float | None = None
+    unlimited: bool = False
+    engines: Mapping[str, Any] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    listing_scope: str = ""
+    extraction: Mapping[str, Any] = field(default_factory=dict)
+    failure_reason: str = ""
+    shortfall: IncompleteResult | None = None
+    interrupted: bool = False
+    timeout: JobTimeout | None = None
+    since: str | None = None
+    since_refusal: str = ""
+    signature_agent: str | None = None
+    capture_distances: tuple[float, float] | None = None
+    joined: bool = False
+    low_confidence: Mapping[str, int] = field(default_factory=dict)
+    folder: str = ""
+
+    @property
+    def ok(self) -> int:
+        """The number of rows that did not fail."""
+        return self.rows - self.failed
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row arrived."""
+        return not self.interrupted and self.error() is None
+
+    @property
+    def cacheable(self) -> bool:
+        """Whether later calls may get these rows: all of them, and not a transient failure.
+
+        A search without rows or a crawl without a good page may be a blocked engine or a site
+        that is down for a minute, which must not be repeated for a week.
+        """
+        completed = self.status == JobStatus.COMPLETED and self.shortfall is None
+        return completed and not self.interrupted and self.ok > 0
+
+    def error(self) -> WebdataError | None:
+        """Return the error that describes how the job ended; None where it succeeded."""
+        if self.interrupted:
+            return None
+        if self.timeout is not None:
+            return self.timeout
+        job_id = self.job_id or ""
+        if self.status == JobStatus.FAILED:
+            return JobFailed(job_id, self.failure_reason or "the service gave no reason")
+        return JobCancelled(job_id) if self.status == JobStatus.CANCELLED else self.shortfall
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """Rows of a call as a table: a batch of them, or all, fetched, cached, recorded or combined.
+
+    Attributes
+    ----------
+    table
+        The rows.
+    attrs
+        Their receipt. A fetched result gets it when the cache stores it; a batch has none.
+    objects
+        The Python values of list and JSON columns, where they are at hand: a frame can use them
+        instead of decoding the table. A column in which a value had to be changed is left out.
+    outcome
+        How the job ended.
+    receipt_entries
+        The full receipt of a crawl.
     """
 
     table: pa.Table
-    objects: dict[str, Values]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    objects: dict[str, Values] = field(default_factory=dict)
+    outcome: JobOutcome | None = None
+    receipt_entries: Sequence[ReceiptEntry] | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row is there."""
+        return self.outcome is None or self.outcome.complete
+
+    @property
+    def cache_file(self) -> Path | None:
+        """The cached file of these rows, where there is one."""
+        file = self.attrs.get("file")
+        return None if file is None else Path(file)
+
+    def error(self) -> WebdataError | None:
+        """Return the error that describes how the job ended; None where it succeeded."""
+        return None if self.outcome is None else self.outcome.error()
+
+    def without_creatives(self, known_ids: set[object]) -> CallResult:
+        """Return the rows of other creatives than these."""
+        if not known_ids:
+            return self
+        is_new = [each not in known_ids for each in self.table["creative_id"].to_pylist()]
+        return replace(self, table=self.table.filter(is_new), objects={})
 
 
-def batch(table: TableName, rows: Sequence[Row], *, memory: Pool = None) -> TableBatch:
+def batch(table: TableName, rows: Sequence[Row], *, memory: Pool = None) -> CallResult:
     """Convert `rows`, as decoded from JSON, to the full schema of `table`.
 
     `memory` is the memory pool of the columns, by default that of Arrow.
@@ -255,31 +370,31 @@ def batch(table: TableName, rows: Sequence[Row], *, memory: Pool = None) -> Tabl
     if (complete := _COMPLETED.get(table)) is not None:
         rows = [complete(row) for row in rows]
     present: set[str] = set().union(*rows)
-    known = [field for field in schema if field.name != schemas.EXTRA]
-    extra = _unknown(rows, present, frozenset(field.name for field in known))
+    known = [each for each in schema if each.name != schemas.EXTRA]
+    extra = _unknown(rows, present, frozenset(each.name for each in known))
     columns: list[Column] = []
     objects: dict[str, Values] = {}
-    values_by_name = _to_columns(rows, [field.name for field in known if field.name in present])
-    for field in known:
-        if field.name not in present:
-            columns.append(pa.nulls(len(rows), field.type, memory))
+    values_by_name = _to_columns(rows, [each.name for each in known if each.name in present])
+    for each in known:
+        if each.name not in present:
+            columns.append(pa.nulls(len(rows), each.type, memory))
             continue
-        values = values_by_name[field.name]
-        column = _convert_at_once(field, values, memory)
+        values = values_by_name[each.name]
+        column = _convert_at_once(each, values, memory)
         if column is None:
-            column = _convert_each(field, values, extra, memory)
-        elif schemas.holds_objects(field) and _are_complete(values, field):
-            objects[field.name] = values
+            column = _convert_each(each, values, extra, memory)
+        elif schemas.holds_objects(each) and _are_complete(values, each):
+            objects[each.name] = values
         columns.append(column)
     extra_texts = [dumps(extra[row]) if row in extra else None for row in range(len(rows))]
     place = schema.names.index(schemas.EXTRA)
     columns.insert(place, pa.array(extra_texts, schemas.TEXT, memory_pool=memory))
-    return TableBatch(pa.table(columns, schema=schema), objects)
+    return CallResult(pa.table(columns, schema=schema), objects=objects)
 
 
 def trimmed_batch(
     table: TableName, rows: Sequence[Row], *, texts: dict[str, str] | None = None
-) -> TableBatch:
+) -> CallResult:
     """Return `batch` for many rows, and return the memory that it needed to the system.
 
     Equal texts in lists share one object, across all batches with the same `texts`: most pages of
@@ -303,14 +418,16 @@ def _to_columns(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Values]:
     }
 
 
-def concat(table: TableName, batches: Sequence[TableBatch]) -> TableBatch:
+def concat(table: TableName, batches: Sequence[CallResult]) -> CallResult:
     """Concatenate batches of one table without copying."""
     if len(batches) == 1:
         return batches[0]
     names = set.intersection(*(set(each.objects) for each in batches)) if batches else set()
-    return TableBatch(
+    return CallResult(
         pa.concat_tables([schemas.SCHEMAS[table].empty_table(), *(each.table for each in batches)]),
-        {name: [value for each in batches for value in each.objects[name]] for name in names},
+        objects={
+            name: [value for each in batches for value in each.objects[name]] for name in names
+        },
     )
 
 
@@ -419,15 +536,12 @@ def _cast(values: Values, data_type: pa.DataType, memory: Pool) -> Column:
     make_array = partial(pa.array, memory_pool=memory)
     if pa.types.is_timestamp(data_type) and any(isinstance(value, str) for value in values):
         return pc.cast(make_array(values, schemas.TEXT), data_type, memory_pool=memory)
-    if len(values) <= _CHUNK or not _is_text_or_binary(data_type):
+    is_long = pa.types.is_string(data_type) or pa.types.is_binary(data_type)
+    if len(values) <= _CHUNK or not is_long:
         return make_array(values, data_type)
     # A single array of page texts would be copied each time its buffer grows.
     starts = range(0, len(values), _CHUNK)
     return pa.chunked_array([make_array(values[at : at + _CHUNK], data_type) for at in starts])
-
-
-def _is_text_or_binary(data_type: pa.DataType) -> bool:
-    return pa.types.is_string(data_type) or pa.types.is_binary(data_type)
 
 
 def _convert_each(field: pa.Field[Any], values: Values, extra: Extra, memory: Pool) -> Column:

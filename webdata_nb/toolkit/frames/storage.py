@@ -363,7 +363,8 @@ def encode(table: pa.Table, *, own: Mapping[str, Any], attrs: Mapping[str, Any])
     # For a single row, the set-up of zstd takes longer than everything else.
     is_single = table.num_rows == 1
     images = not is_single and any(
-        schemas.kind(field) == schemas.PNG for field in _non_empty_fields(table)
+        schemas.kind(field) == schemas.PNG and table[field.name].null_count < table.num_rows
+        for field in table.schema
     )
     pq.write_table(
         table.replace_schema_metadata(metadata),
@@ -374,10 +375,6 @@ def encode(table: pa.Table, *, own: Mapping[str, Any], attrs: Mapping[str, Any])
         row_group_size=_ROWS_PER_GROUP_WITH_IMAGES if images else _ROWS_PER_GROUP,
     )
     return sink.getvalue()
-
-
-def _non_empty_fields(table: pa.Table) -> list[pa.Field[Any]]:
-    return [field for field in table.schema if table[field.name].null_count < table.num_rows]
 
 
 class ParquetDocument:

@@ -21,7 +21,7 @@ from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit import bridge, recording
 from webdata_nb.toolkit.bridge import blocking, synced
 from webdata_nb.toolkit.cache import result_cache
-from webdata_nb.toolkit.cache.result_cache import CallResult, JobRef, ResultCache, deliver
+from webdata_nb.toolkit.cache.result_cache import JobRef, ResultCache, deliver
 from webdata_nb.toolkit.client import job_wait
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.display import bars
@@ -29,6 +29,7 @@ from webdata_nb.toolkit.display import progress as display
 from webdata_nb.toolkit.display.bars import UNITS
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.frames import exports, frame, receipt
+from webdata_nb.toolkit.frames.rows import CallResult
 from webdata_nb.toolkit.jobs.sources import JobSource, collect, show_progress
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.arguments import CallOptions
@@ -455,7 +456,7 @@ class Job:
         cache = ResultCache.of(self._job_ref.cache_key, options)
         snapshot = await asyncio.to_thread(self._cached_snapshot, cache)
         if snapshot is not None:
-            return CallResult.from_snapshot(snapshot)
+            return snapshot.result()
         started_at = datetime.now(UTC)
         async with self._show_progress(options) as listener:
             async with self._connection.client(options.settings) as client:

@@ -262,10 +262,8 @@ async def fetch_listing(
     settings = options.settings
     if settings.replay is not None:
         names = schemas.SCHEMAS[table].names
-        path, listing, attrs = await asyncio.to_thread(
-            recording.get, settings.replay, key, subject, names
-        )
-        return listing, {**attrs, "cache": "replay", "file": str(path)}
+        replayed = await asyncio.to_thread(recording.get, settings.replay, key, subject, names)
+        return replayed.table, replayed.attrs
     async with options.connection.client(settings) as client:
         replies = await within(options.timeout_s, fetch(client))
     listing = rows.to_table(table, [reply.model_dump(mode="json") for reply in replies])

@@ -61,14 +61,14 @@ from webdata_nb.errors import (
     WebdataError,
 )
 from webdata_nb.toolkit import bridge
-from webdata_nb.toolkit.cache.result_cache import CallResult, JobClaim, PartialListing, ResultCache
+from webdata_nb.toolkit.cache.result_cache import JobClaim, PartialListing, ResultCache
 from webdata_nb.toolkit.client import job_wait, paging
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.display import progress as display
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.frames import receipt, rows, storage
-from webdata_nb.toolkit.frames.receipt import JobOutcome, of_creatives
-from webdata_nb.toolkit.frames.rows import Row, TableBatch, trimmed_batch
+from webdata_nb.toolkit.frames.receipt import of_creatives
+from webdata_nb.toolkit.frames.rows import CallResult, JobOutcome, Row, trimmed_batch
 from webdata_nb.toolkit.requests.arguments import CallOptions, within
 from webdata_nb.toolkit.requests.inputs import JobSpec, is_long
 from webdata_nb.toolkit.sites.audit import with_audit_columns
@@ -314,11 +314,11 @@ class RowSource(ABC):
         """Start the job, which the reading of its batches does otherwise; a listing has none."""
 
     @abstractmethod
-    def batches(self) -> AsyncGenerator[TableBatch, None]:
+    def batches(self) -> AsyncGenerator[CallResult, None]:
         """Yield the rows; closing the generator early cancels the job."""
 
     @abstractmethod
-    def batches_so_far(self) -> AsyncGenerator[TableBatch, None]:
+    def batches_so_far(self) -> AsyncGenerator[CallResult, None]:
         """Yield the rows beyond those that were given before the reading was left."""
 
     @property
@@ -500,7 +500,7 @@ class JobSource(RowSource):
 
     # ---------------------------------------------------------------------------------------- rows
 
-    async def batches(self) -> AsyncGenerator[TableBatch, None]:
+    async def batches(self) -> AsyncGenerator[CallResult, None]:
         """Yield the rows, after the start of the job.
 
         Raises
@@ -529,7 +529,7 @@ class JobSource(RowSource):
             async for batch in batches:
                 yield batch
 
-    async def batches_so_far(self) -> AsyncGenerator[TableBatch, None]:
+    async def batches_so_far(self) -> AsyncGenerator[CallResult, None]:
         """Yield what the service has beyond the batches that were given."""
         if self.kind == "search":
             self.status = await self.client.search_status(self.job_id)
@@ -540,12 +540,12 @@ class JobSource(RowSource):
             async for batch in batches:
                 yield batch
 
-    def _batches(self) -> AsyncGenerator[TableBatch, None]:
+    def _batches(self) -> AsyncGenerator[CallResult, None]:
         if self.kind == "crawl":
             return self._crawl()
         return self._arriving_results() if self.as_they_arrive else self._ranked_results()
 
-    async def _crawl(self) -> AsyncGenerator[TableBatch, None]:
+    async def _crawl(self) -> AsyncGenerator[CallResult, None]:
         """Yield the pages of a crawl in their order, full batches while it runs.
 
         Of a service with an event stream, ours, rows are read early for every sink: published rows
@@ -592,7 +592,7 @@ class JobSource(RowSource):
         job.published = len(reply.data) + (page - 1) * size
         return None
 
-    async def _remaining_pages(self, status: CrawlStatus) -> AsyncGenerator[TableBatch, None]:
+    async def _remaining_pages(self, status: CrawlStatus) -> AsyncGenerator[CallResult, None]:
         """Yield the remaining rows of an ended crawl; the rows in its status are not read again."""
         pages = paging.crawl_rows(
             self.client,
@@ -611,11 +611,11 @@ class JobSource(RowSource):
         except IncompleteResult as error:
             self.shortfall = error
 
-    async def _page_batch(self, data: Sequence[Row]) -> TableBatch:
+    async def _page_batch(self, data: Sequence[Row]) -> CallResult:
         texts = None if self.as_they_arrive else self._texts
         return await asyncio.to_thread(rows.trimmed_batch, "crawl", data, texts=texts)
 
-    async def _ranked_results(self) -> AsyncGenerator[TableBatch, None]:
+    async def _ranked_results(self) -> AsyncGenerator[CallResult, None]:
         """Yield all results of a search once it has ended, at once where the start held them.
 
         The wait for a brief search begins with a long poll.
@@ -637,7 +637,7 @@ class JobSource(RowSource):
         self.status = result
         yield await self._search_batch(result)
 
-    async def _search_batch(self, status: SearchStatus) -> TableBatch:
+    async def _search_batch(self, status: SearchStatus) -> CallResult:
         _refuse_expired(status)
         self.shortfall = _shortfall_of(status)
         data = _rows_of_search(status)
@@ -646,7 +646,7 @@ class JobSource(RowSource):
             return rows.batch("search", data)
         return await asyncio.to_thread(rows.trimmed_batch, "search", data)
 
-    async def _arriving_results(self) -> AsyncGenerator[TableBatch, None]:
+    async def _arriving_results(self) -> AsyncGenerator[CallResult, None]:
         """Yield each result of a search once its page is read."""
         spec_request = None if self.spec is None else self.spec.request
         visits_pages = isinstance(spec_request, SearchRequest) and bool(spec_request.formats)
@@ -882,7 +882,7 @@ async def collect(source: RowSource) -> CallResult:
 
 
 async def _collect(source: RowSource) -> CallResult:
-    batches: list[TableBatch] = []
+    batches: list[CallResult] = []
     interrupted, timeout = False, None
     try:
         await _append(source.batches(), batches)
@@ -905,17 +905,17 @@ async def _collect(source: RowSource) -> CallResult:
     outcome = source.outcome(whole.table)
     if interrupted or timeout is not None:
         outcome = replace(outcome, shortfall=None, interrupted=interrupted, timeout=timeout)
-        return CallResult.from_batch(whole, outcome)
-    return await source.completed(CallResult.from_batch(whole, outcome))
+        return replace(whole, outcome=outcome)
+    return await source.completed(replace(whole, outcome=outcome))
 
 
-async def _append(stream: AsyncGenerator[TableBatch, None], batches: list[TableBatch]) -> None:
+async def _append(stream: AsyncGenerator[CallResult, None], batches: list[CallResult]) -> None:
     async with aclosing(stream):
         async for batch in stream:
             batches.append(batch)  # noqa: PERF401 - keeps those before an error
 
 
-async def _append_so_far(source: RowSource, batches: list[TableBatch]) -> bool:
+async def _append_so_far(source: RowSource, batches: list[CallResult]) -> bool:
     """Read the rows of a job that is no longer waited for; returns whether they came in time."""
     if not source.has_more:
         return False
@@ -1003,7 +1003,7 @@ class ListingSource(RowSource):
     async def start(self) -> None:
         """Do nothing: a listing has no job."""
 
-    async def batches(self) -> AsyncGenerator[TableBatch, None]:
+    async def batches(self) -> AsyncGenerator[CallResult, None]:
         """Yield the rows of each page as it arrives.
 
         Raises
@@ -1023,7 +1023,7 @@ class ListingSource(RowSource):
                 self._pending = []
                 yield batch
 
-    async def batches_so_far(self) -> AsyncGenerator[TableBatch, None]:
+    async def batches_so_far(self) -> AsyncGenerator[CallResult, None]:
         """Yield the rows whose files were not yet downloaded."""
         if self._pending:
             yield await asyncio.to_thread(trimmed_batch, "creatives", self._pending)

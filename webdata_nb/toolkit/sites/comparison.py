@@ -307,7 +307,7 @@ def watch_receipt(
     counts: dict[str, int] = {}
     if known is not None and comparison is not None:
         counts = _page_counts(comparison)
-        text = f"{_text(counts, comparison)} since {_time(known.at)}"
+        text = f"{_text(counts, comparison)} since {known.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     return {
         **crawl,
         "kind": "changes",
@@ -343,7 +343,3 @@ def _text(counts: Mapping[str, int], comparison: Comparison) -> str:
     if not comparison.sees_unlinked:
         parts.append("pages that were not seen may be removed or not")
     return ", ".join(parts)
-
-
-def _time(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -202,11 +202,7 @@ def _rule(entry: object) -> TdmRule | None:
         if isinstance(entry.get(name), str | int)
     }
     says = tdm_reservation(str(value)) if is_number else {}
-    return TdmRule(PathPattern.of_path(location), says, _json(properties))
-
-
-def _json(fields: dict[str, object]) -> str:
-    return orjson.dumps(fields).decode()
+    return TdmRule(PathPattern.of_path(location), says, orjson.dumps(properties).decode())
 
 
 Headers = Sequence[tuple[str, str]]

@@ -196,7 +196,8 @@ class _Scanner:
             yield key, value
             self._take(_WHITE_SPACE)
             if self._at < len(self._text):
-                self._require(",")
+                if not self._skip(","):
+                    raise _MalformedFieldError
                 self._take(_WHITE_SPACE)
                 if self._at == len(self._text):
                     raise _MalformedFieldError
@@ -245,10 +246,6 @@ class _Scanner:
         found = self._text.startswith(character, self._at)
         self._at += found
         return found
-
-    def _require(self, character: str) -> None:
-        if not self._skip(character):
-            raise _MalformedFieldError
 
 
 # draft-ietf-aipref-vocab-08, 6.1 and 6.2.

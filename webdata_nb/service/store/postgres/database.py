@@ -14,7 +14,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from types import TracebackType
 from typing import Any, Final, LiteralString, Self, TypeVar
 
 import psycopg
@@ -227,12 +226,7 @@ class PostgresDatabase(SqlDatabase):
         await self._signals.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._lanes.close()
         await self._signals.__aexit__()
         await asyncio.gather(*self._lock_threads, return_exceptions=True)

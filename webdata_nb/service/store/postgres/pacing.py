@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from math import inf
-from types import TracebackType
 from typing import Any, Final, Self
 
 import psycopg
@@ -140,12 +139,7 @@ class PostgresPacing(SharedPacing):
         self._task = asyncio.create_task(self._exchange_forever())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         await asyncio.to_thread(self._thread.shutdown)

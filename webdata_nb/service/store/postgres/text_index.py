@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from webdata_nb.service.store.postgres.database import PostgresDatabase
@@ -97,12 +96,7 @@ class PostgresTextIndex(TextIndex):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Do nothing: the store closes the database."""
 
     async def return_space(self) -> None:

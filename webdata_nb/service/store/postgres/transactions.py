@@ -288,7 +288,8 @@ class OrderedLanes:
             values = await self._run([change for change, _ in group])
         except Exception as error:  # noqa: BLE001 - the callers receive it
             if len(group) == 1:
-                _fail(group[0][1], error)
+                if not (future := group[0][1]).cancelled():
+                    future.set_exception(error)
                 return
             for waiting in group:
                 await self._apply([waiting])
@@ -296,8 +297,3 @@ class OrderedLanes:
         for (_, future), value in zip(group, values, strict=True):
             if not future.cancelled():
                 future.set_result(value)
-
-
-def _fail(future: asyncio.Future[Any], error: Exception) -> None:
-    if not future.cancelled():
-        future.set_exception(error)

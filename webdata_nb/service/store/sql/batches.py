@@ -119,7 +119,7 @@ class JobFinish:
         """Return the visible rows of the job if its last batches have all of them."""
         entries = [entry for batch in self.commit.batches for entry in batch.entries]
         visible = {each.position: each.page for each in entries if each.position is not None}
-        is_whole = all(each.content is None for each in entries)
+        is_whole = all(each.content_id is None for each in entries)
         if len(visible) != job.published or not is_whole:
             return ()
         return tuple(visible[position] or b"" for position in sorted(visible))
@@ -319,20 +319,20 @@ class _Rows:
         entries: list[tuple[int | None, JournalEntry]] = [*self.entries.items()]
         entries += [(None, entry) for entry in self.updates.values()]
         contents = [
-            {"ordinal": ordinal, "id": content.id, "body": content.body, "size": content.size}
+            {"ordinal": ordinal, "id": entry.content_id, "body": entry.body, "size": entry.size}
             for ordinal, entry in entries
-            if (content := entry.content) is not None
+            if entry.content_id is not None
         ]
         return sorted(contents, key=itemgetter("id"))
 
     def replaced_contents(self, stored: Sequence[SqlRow]) -> set[bytes | None]:
         """Return the contents that the updated entries had before, where they have another one."""
-        before = {ordinal: _content_id(entry) for ordinal, entry in self.entries.items()}
+        before = {ordinal: entry.content_id for ordinal, entry in self.entries.items()}
         before |= {row["ordinal"]: row["content_id"] for row in stored}
         return {
             before[ordinal]
             for ordinal, entry in self.updates.items()
-            if before[ordinal] != _content_id(entry)
+            if before[ordinal] != entry.content_id
         }
 
 
@@ -344,13 +344,9 @@ def _entry_values(entry: JournalEntry) -> dict[str, Any]:
         "page": entry.page,
         "journal": entry.journal,
         "charged": ",".join(entry.charged),
-        "content_id": _content_id(entry),
+        "content_id": entry.content_id,
         "visit": entry.visit,
     }
-
-
-def _content_id(entry: JournalEntry) -> bytes | None:
-    return None if entry.content is None else entry.content.id
 
 
 def _json(value: object) -> str:

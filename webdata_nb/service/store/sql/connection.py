@@ -9,10 +9,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeVar
 
 from webdata_nb.service.errors import OtherSchema
+from webdata_nb.service.runtime.work_threads import mark_retrieved
 
 # The schema, `schema.sql`, and the named statements of `statements/*.sql`
 #
@@ -199,12 +199,7 @@ class SqlDatabase(Protocol):
     retried_transactions: int
 
     async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...
 
     async def change(self, change: Callable[[Transaction], T], *, lane: Lane | None = None) -> T:
         """Run `change` in a transaction; return its value once it is durable.
@@ -253,11 +248,5 @@ async def wait_applied(change: asyncio.Future[T]) -> T:
     try:
         return await asyncio.shield(change)
     except asyncio.CancelledError:
-        change.add_done_callback(_mark_retrieved)
+        change.add_done_callback(mark_retrieved)
         raise
-
-
-def _mark_retrieved(change: asyncio.Future[T]) -> None:
-    """Keep asyncio from logging the error of a change whose caller was cancelled."""
-    if not change.cancelled():
-        change.exception()

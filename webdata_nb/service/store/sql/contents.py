@@ -15,11 +15,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, Protocol, TypeVar
 
 from webdata_nb.service.errors import BlobsUnavailable, SegmentGivenUp
-from webdata_nb.service.store.page_contents import LARGE_BYTES
-from webdata_nb.service.store.records import Content, JournalEntry
+from webdata_nb.service.store.page_contents import LARGE_BYTES, DamagedContent, content_text
+from webdata_nb.service.store.records import JournalEntry
 from webdata_nb.service.store.sql.connection import SqlDatabase, SqlRow, Transaction
 
 
@@ -100,55 +101,42 @@ async def with_texts(
 
     A segment may be rewritten after the rows were read: contents that it lacks are looked up again.
     """
-    wanted = {
-        row.content.id: row.content
-        for row in rows
-        if row.content is not None and row.content.segment is not None
-    }
-    if not wanted:
+    found = {row.content_id: row for row in rows if row.segment is not None}
+    if not found:
         return rows
-    found = await _read(wanted.values(), source)
-    if missing := wanted.keys() - found.keys():
-        moved = await _moved_since(wanted, sorted(missing), database)
-        found |= {each.id: each for each in moved if each.body is not None}
-        found |= await _read((each for each in moved if each.body is None), source)
+    texts = await _texts(found.values(), source)
+    if missing := sorted(each for each in found if each is not None and each not in texts):
+        moved = list[JournalEntry]()
+        for place in await _places(database, missing):
+            row = found[place["id"]]
+            if row.segment != place["segment"]:
+                row = replace(row, body=place["body"], segment=place["segment"])
+                found[row.content_id] = row
+                moved.append(row)
+        texts |= await _texts(moved, source)
     return [
-        row
-        if row.content is None or row.content.id not in found
-        else replace(row, content=found[row.content.id])
+        replace(row, body=at.body, segment=at.segment, text=texts.get(row.content_id))
+        if (at := found.get(row.content_id)) is not None
+        else row
         for row in rows
     ]
 
 
-async def _read(contents: Iterable[Content], source: SegmentSource) -> dict[bytes, Content]:
-    """Return those contents that can be read, with their text, by id."""
-    by_id = {each.id: each for each in contents}
-    ids_by_segment: dict[str, list[bytes]] = {}
-    for each in by_id.values():
-        if each.segment is not None:
-            ids_by_segment.setdefault(each.segment, []).append(each.id)
-    texts = await source.texts(ids_by_segment)
-    return {each: replace(by_id[each], text=text) for each, text in texts.items()}
+async def _texts(rows: Iterable[JournalEntry], source: SegmentSource) -> dict[bytes | None, bytes]:
+    """Return the contents that are in segments and can be read, by id."""
+    ids_by_segment: dict[str, set[bytes]] = {}
+    for row in rows:
+        if row.segment is not None and row.content_id is not None:
+            ids_by_segment.setdefault(row.segment, set()).add(row.content_id)
+    return dict((await source.texts(ids_by_segment)).items())
 
 
-async def read_contents(database: SqlDatabase, ids: Sequence[bytes]) -> list[Content]:
-    """Return the contents that are stored, as they are in the database."""
+async def _places(database: SqlDatabase, ids: Sequence[bytes]) -> list[SqlRow]:
+    """Return where contents are that are stored."""
     rows_of_each = await database.query(
         lambda transaction: transaction.rows_of_each([("content", {"id": each}) for each in ids])
     )
-    return [
-        Content(bytes(row["id"]), row["body"], row["size"], row["segment"])
-        for rows in rows_of_each
-        for row in rows
-    ]
-
-
-async def _moved_since(
-    before: Mapping[bytes, Content], ids: Sequence[bytes], database: SqlDatabase
-) -> list[Content]:
-    """Return contents that are in another place than before."""
-    found = await read_contents(database, ids)
-    return [each for each in found if each.segment != before[each.id].segment]
+    return [row for rows in rows_of_each for row in rows]
 
 
 log: Final = logging.getLogger(__name__)
@@ -169,9 +157,6 @@ def delete_unused(transaction: Transaction, content_ids: Iterable[bytes | None])
 
 def entry_of_row(row: SqlRow) -> JournalEntry:
     """Return an entry as it is stored, with its content."""
-    content = None
-    if row["content_id"] is not None:
-        content = Content(row["content_id"], row["body"], row["size"] or 0, row["segment"])
     return JournalEntry(
         ordinal=row["ordinal"],
         url=row["url"],
@@ -179,8 +164,11 @@ def entry_of_row(row: SqlRow) -> JournalEntry:
         journal=row["journal"],
         page=row["page"],
         position=row["position"],
-        content=content,
         visit=row["visit"],
+        content_id=row["content_id"],
+        body=row["body"],
+        size=row["size"] or 0,
+        segment=row["segment"],
     )
 
 
@@ -205,8 +193,8 @@ def _slices(pages: Sequence[JournalEntry]) -> Iterator[Sequence[JournalEntry]]:
     """Divide pages into slices whose contents in segments are not too large for the memory."""
     start = size = 0
     for end, page in enumerate(pages):
-        if page.content is not None and page.content.segment is not None:
-            size += page.content.size
+        if page.segment is not None:
+            size += page.size
         if size > SLICE_BYTES:
             yield pages[start : end + 1]
             start, size = end + 1, 0
@@ -214,14 +202,9 @@ def _slices(pages: Sequence[JournalEntry]) -> Iterator[Sequence[JournalEntry]]:
 
 
 async def _convert(pages: Sequence[JournalEntry], convert: Callable[[JournalEntry], T]) -> list[T]:
-    if sum(map(_work, pages)) < LARGE_BYTES:
+    if sum(page.size for page in pages) < LARGE_BYTES:
         return list(map(convert, pages))
     return await asyncio.to_thread(lambda: list(map(convert, pages)))
-
-
-def _work(page: JournalEntry) -> int:
-    """Return how many bytes are decompressed for a page."""
-    return 0 if page.content is None else page.content.size
 
 
 _STORE_ID: Final = "store id"
@@ -259,9 +242,10 @@ class SegmentStore:
         )
         return [MovableContent(bytes(row["id"]), row["size"], row["ordinal"]) for row in rows]
 
-    async def contents(self, ids: Sequence[bytes]) -> list[Content]:
-        """Return those of some contents that exist."""
-        return await read_contents(self._database, ids)
+    async def intact_texts(self, ids: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+        """Return id and text of those of some contents that are in the database, undamaged."""
+        stored = await _places(self._database, ids)
+        return await asyncio.to_thread(_intact_texts, stored)
 
     async def mark_moved(self, job_id: str, *, now: float) -> None:
         """Note that no content of an ended job is to be moved."""
@@ -350,20 +334,28 @@ def _complete(name: str, ids: Sequence[bytes], source: str | None, transaction: 
     return transaction.execute_many("repoint_content", values)
 
 
+def _intact_texts(rows: Iterable[SqlRow]) -> list[tuple[bytes, bytes]]:
+    texts = []
+    for row in rows:
+        if row["body"] is None:  # moved meanwhile
+            continue
+        content_id = bytes(row["id"])
+        try:
+            texts.append((content_id, content_text(content_id, row["body"], row["size"])))
+        except DamagedContent as error:
+            log.warning("the content %s is not moved: %s", content_id.hex(), error)
+    return texts
+
+
 def segments_with_contents(transaction: Transaction) -> list[SegmentContents]:
     """Return the segments that contents point to."""
+    found = []
     rows = transaction.rows("segment_contents")
-    return [
-        SegmentContents(
-            name, tuple(bytes(row["id"]) for row in group), group[0]["state"] == "stored"
-        )
-        for name, group in _grouped(rows)
-    ]
-
-
-def _grouped(rows: Sequence[SqlRow]) -> Iterator[tuple[str, list[SqlRow]]]:
-    for name, group in groupby(rows, key=lambda row: row["segment"]):
-        yield str(name), list(group)
+    for name, group in groupby(rows, key=itemgetter("segment")):
+        contents = list(group)
+        ids = tuple(bytes(each["id"]) for each in contents)
+        found.append(SegmentContents(str(name), ids, contents[0]["state"] == "stored"))
+    return found
 
 
 def _segment(row: SqlRow) -> StoredSegment:

@@ -23,7 +23,7 @@ from webdata_nb.service.store.page_contents import (
     journal_of,
     row_and_journal,
     row_of,
-    source_json,
+    whole_entry,
 )
 from webdata_nb.service.store.records import (
     ALL_ENTRIES,
@@ -47,7 +47,6 @@ from webdata_nb.service.store.records import (
     StoreSignal,
     UnindexedRow,
     UrlOutcome,
-    WholeEntry,
 )
 from webdata_nb.service.store.sql.accounts import LockedCredits, settlement_statements
 from webdata_nb.service.store.sql.batches import (
@@ -291,13 +290,13 @@ class JobQueue:
         rows = await self.database.read("visits", account_id=account_id, job_id=job_id)
         return [StoredVisit(row["ordinal"], row["url"], row["visit"]) for row in rows]
 
-    async def whole_entry(self, account_id: str, job_id: str, ordinal: int) -> WholeEntry | None:
+    async def whole_entry(self, account_id: str, job_id: str, ordinal: int) -> JournalEntry | None:
         """Return a page of an account's job; None if it is deleted or damaged."""
         rows = await self.database.read(
             "whole_entry", account_id=account_id, job_id=job_id, ordinal=ordinal
         )
         pages = [entry_of_row(row) for row in rows if row["page"] is not None]
-        return next(iter(await self.contents.convert(pages, _page_or_none)), None)
+        return next(iter(await self.contents.convert(pages, _whole_or_none)), None)
 
     async def pinned_files(self, job_id: str) -> dict[str, bytes]:
         """Return the files that earlier attempts pinned, such as robots.txt, by name."""
@@ -423,10 +422,13 @@ def _journal_or_none(page: JournalEntry) -> bytes | None:
         return None
 
 
-def _page_or_none(page: JournalEntry) -> WholeEntry | None:
+def _whole_or_none(page: JournalEntry) -> JournalEntry | None:
     """Return a stored page; None if it is damaged, so that it is fetched again."""
-    journal = _journal_or_none(page)
-    return None if journal is None else WholeEntry(row_of(page), journal, source_json(page))
+    try:
+        return whole_entry(page)
+    except DamagedContent as error:
+        log.warning("the page %s is not used again: %s", page.url, error)
+        return None
 
 
 def _decoded_row(page: JournalEntry) -> tuple[bytes | Mapping[str, Any], Mapping[str, Any]]:
@@ -708,7 +710,7 @@ def _receipt_key(job: JobRecord, examples: int) -> _ReceiptKey:
 
 def _readable_source(page: JournalEntry) -> StoredSource:
     try:
-        source = source_json(page)
+        source = whole_entry(page).source
     except DamagedContent as error:
         return StoredSource(damage=str(error))
     return StoredSource(str(orjson.loads(source)) if source else None)

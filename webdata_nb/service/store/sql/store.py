@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from webdata_nb.service.encryption import SecretCipher
 from webdata_nb.service.store.page_contents import DamagedContent, content_text
-from webdata_nb.service.store.records import LIVE_S, Content, Replica
+from webdata_nb.service.store.records import LIVE_S, Replica
 from webdata_nb.service.store.sql.accounts import AccountStore
 from webdata_nb.service.store.sql.connection import (
     QUEUE_LANE,
@@ -306,7 +306,7 @@ def _wrong_contents(transaction: Transaction) -> Iterator[str]:
 
 def _damage(row: SqlRow) -> str:
     try:
-        content_text(Content(row["id"], row["body"], row["size"]))
+        content_text(row["id"], row["body"], row["size"])
     except DamagedContent as error:
         return str(error)
     return ""

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Final, Self, TypeVar
 
 from webdata_nb.service.store.records import IndexedPage, TextMatch, UnindexedRow
@@ -46,12 +46,7 @@ class TextIndex(ABC):
     async def __aenter__(self) -> Self: ...
 
     @abstractmethod
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...
 
     @abstractmethod
     async def return_space(self) -> None:

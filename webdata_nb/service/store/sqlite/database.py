@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import local
-from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import orjson
@@ -332,12 +331,7 @@ class SqliteDatabase(SqlDatabase):
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="webdata-reader")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._writer.close()
         await asyncio.to_thread(self._readers.shutdown)
         for connection in self._connections:
@@ -442,7 +436,8 @@ class SqliteDatabase(SqlDatabase):
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._path.touch(mode=0o600)
         # Before the first write: a file of another version stays as it is.
-        with closing(_connect_to_read(self._path)) as connection:
+        uri = f"{self._path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, timeout=BUSY_S, uri=True)) as connection:
             if _version(connection):
                 check_version(connection, self._path)
         connection = self._connect()
@@ -495,10 +490,6 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
         present,
         f"another data directory (--data-dir or WEBDATA_HOME), or move {path} away",
     )
-
-
-def _connect_to_read(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", timeout=BUSY_S, uri=True)
 
 
 def _version(connection: sqlite3.Connection) -> int:
