@@ -40,15 +40,14 @@ class Index:
 
 
 def _text(element: _Element, *, but: str | None = None) -> str:
-    skipped = {id(each) for each in element.iterdescendants(but)} if but else set()
+    """Return the text in an element, without that in the elements of a tag below it."""
     parts = []
 
     def walk(node: _Element) -> None:
-        if id(node) in skipped:
-            return
         parts.append(node.text or "")
         for child in node:
-            walk(child)
+            if child.tag != but:
+                walk(child)
             parts.append(child.tail or "")
 
     walk(element)

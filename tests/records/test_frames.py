@@ -174,6 +174,21 @@ def test_the_service_reads_records_in_its_workers(
     assert of_crawl.attrs["webdata"]["line"].startswith(f"{len(of_crawl)} records of ")
 
 
+def test_an_entry_with_entries_below_it_keeps_its_brackets_and_has_a_list() -> None:
+    below = "<ul>{}</ul>".format(
+        "".join(f"<li><a href=/e/{n}>({n}.part)</a></li>" for n in "abcdef")
+    )
+    terms = [
+        f"<li>{word}()<ul><li><a href=/{word}>(built-in)</a></li></ul></li>"
+        for word in ("abs", "zip", "round", "sorted")
+    ]
+    other = f"<li>map()<ul><li><a href=/m>module</a>, <a href=/n>[1]</a></li></ul>{below}</li>"
+    records = records_df(frame(f"<ul>{''.join(terms)}{other}</ul>"))
+    assert records["text"].tolist() == ["abs()", "zip()", "round()", "sorted()", "map()"]
+    (lists,) = [records[name] for name in records if "(f.part)" in str(records[name].tolist())]
+    assert set(map(type, lists)) == {list}
+
+
 def test_a_table_of_records_shows_their_values() -> None:
     records = records_df(frame(cards(1, 6)))
     wide = records.assign(**{f"badge_{n}_url": "https://shop.test/badges" for n in range(12)})

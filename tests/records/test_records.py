@@ -51,8 +51,6 @@ def test_records_of_labelled_pages(split: str) -> None:
     assert mean(result.records) >= LABELLED_F1, result.line(split)
 
 
-# An entry of these has others below it, whose texts its name has in the truth.
-NESTED = re.compile(r"genindex-[A-Z]\.html")
 # Indexes that lack some values: of rows without a link, or with a word of another class in a text.
 RECALL = {
     "python-docs-py-modindex.html": 0.97,
@@ -67,8 +65,8 @@ def test_records_of_documentation_indexes_are_exact(index: Index) -> None:
     body, true = index.load(require(index.component))
     result = score(ours({index.url: body}), true, {index.url: body})
     assert result.records.given == result.records.true, result.line()
-    assert result.records.f1 == 1 or (NESTED.search(index.path) and result.records.f1 > 0.75)
-    least = 0.86 if NESTED.search(index.path) else RECALL.get(f"{index.component}-{index.path}", 1)
+    assert result.records.f1 == 1, result.line()
+    least = RECALL.get(f"{index.component}-{index.path}", 1)
     assert result.values.recall >= least, result.line()
     assert result.invented == []
 

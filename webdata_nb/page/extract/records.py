@@ -104,7 +104,7 @@ _MENUS: Final = NAVIGATION | CONSENT | OVERLAY
 _OUTSIDE: Final = NAVIGATION | FOOTER | CONSENT | OVERLAY | SIGN_UP
 _TRAITS_OF_TAG: Final = {"nav": NAVIGATION, "footer": FOOTER, "aside": ASIDE, "header": NAVIGATION}
 _OWN_KIND: Final = ADVERTISING | RELATED
-_SEPARATORS: Final = " \t\n|·•–—-/,;:›»>()[]"  # noqa: RUF001 - dashes between parts
+_SEPARATORS: Final = " \t\n|·•–—-/,;:›»>"  # noqa: RUF001 - dashes between parts
 _AROUND: Final = 60  # characters of text around links and other inline elements
 _PROSE: Final = 100  # characters of a text that count
 _SAME_SHAPE, _SIMILAR_SHAPE, _NAMED_SHAPE = 0.8, 0.5, 0.35
@@ -303,7 +303,7 @@ def flatten(page: ParsedPage) -> FlatPage:
             continue
         if kind is Text:
             text = collapse_whitespace(node.data)
-            if text and (text := text.strip(_SEPARATORS)[:MAX_CHARACTERS]):
+            if text and (text := _stripped(text)[:MAX_CHARACTERS]):
                 parts.append(("text", above, text))
                 total += len(text)
                 totals.append(total)
@@ -401,6 +401,15 @@ def flatten(page: ParsedPage) -> FlatPage:
     path_of = [step.path for step in steps]
     flat.part_paths = [path_of[part[1]] for part in parts]
     return flat
+
+
+def _stripped(text: str) -> str:
+    """Return a text without separators around it, and without brackets that close none in it."""
+    text = text.strip(_SEPARATORS)
+    if text and (text[0] in "([" or text[-1] in ")]"):
+        is_call = text[0] not in "([" and text.count("(") == text.count(")") > 0
+        return text if is_call else text.strip(_SEPARATORS + "()[]")
+    return text
 
 
 def _is_prose(children: Sequence[Any]) -> bool:
@@ -782,6 +791,7 @@ _MAX_UNIT: Final = 20
 _PAIR: Final = 2
 _YEAR_FIRST: Final = word_set("ja zh ko hu lt sv")
 _MAX_ALIGNED: Final = 40  # parts of one path in a record that are aligned by kind
+_MAX_UNEVEN: Final = 4  # times the usual parts of one path; a record with more has a list
 _INLINE: Final = word_set("a span strong b em i u font small mark bdi")
 _NAMES_OF_TAGS: Final = {
     "h1": "title", "h2": "title", "h3": "title", "h4": "title", "h5": "title", "h6": "title",
@@ -1114,7 +1124,8 @@ def _align(bucket: _Bucket) -> list[Column]:
             _column(bucket.label, {number: [own[at]] for number, own in bucket.parts.items()})
             for at in range(usual)
         ]
-    if len(pattern) > _MAX_ALIGNED or (is_even and period < len(pattern)):
+    is_uneven = len(pattern) > _MAX_UNEVEN * usual
+    if len(pattern) > _MAX_ALIGNED or is_uneven or (is_even and period < len(pattern)):
         return [_list_column(bucket)]
     return _by_kind(bucket, kinds, pattern)
 
