@@ -38,7 +38,7 @@ _README_TESTS: Final = re.compile(
 )
 _INSTALL_TIMEOUT_S: Final = 600.0
 _SCRIPT_TIMEOUT_S: Final = 180.0
-_SUITE_TIMEOUT_S: Final = 900.0
+_SUITE_TIMEOUT_S: Final = 1800.0
 _LOWEST_TIMEOUT_S: Final = 3600.0  # slow tests are among them
 # pip and uv fail where they would compile a dependency.
 _WHEELS_ONLY: Final = ("--only-binary", ":all:", "--no-binary", "webdata-nb")
