@@ -1,22 +1,30 @@
-"""Schemathesis against a service that runs: `python -m tests.openapi.fuzzing --examples 500`.
+"""Schemathesis against a service that runs: `python -m tests.openapi.fuzzing --minutes 60`.
 
 Every operation is called with examples, boundary values, random and wrong requests, and in chains
-along the document's links; each answer must be one that the document describes.
+along the document's links; each answer must be one that the document describes. Another account of
+the service has jobs too: their ids are asked for, and no answer may show anything of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from tests.openapi.service_process import ServiceProcess, team
+import httpx
+
+from tests.openapi.service_process import ENVIRON, ServiceProcess, team
+from tests.shell import Shell
 from tests.site.document import document
 from tests.site.server import Site
 from tests.site.web_archive import WebArchiveStub, crawl_capture
@@ -26,13 +34,25 @@ from webdata_nb.service.encryption import new_key
 _SCENARIOS = re.compile(r"Scenarios:\s+(\d+)")
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
+# In the address and the text of a page that only the other account asks for.
+SECRET: Final = "quartz-heron-7391"
+
+
+@dataclass(frozen=True, slots=True)
+class FuzzTarget:
+    """A service with two accounts: the one that calls it, and one whose jobs it may not see."""
+
+    service: ServiceProcess
+    site: str
+    others_jobs: Sequence[str]
+    secret: str = SECRET
 
 
 @contextmanager
 def serve_fuzz_target(
     home: Path, *, plan: str = "unlimited", store: str | None = None
-) -> Iterator[tuple[ServiceProcess, str]]:
-    """Serve a team whose jobs can read one site, and no other; give the site's address.
+) -> Iterator[FuzzTarget]:
+    """Serve a team whose jobs can read one site, and no other.
 
     `store` is the URL of a PostgreSQL server; without it the service has a file.
     """
@@ -46,8 +66,31 @@ def serve_fuzz_target(
         environ = archive.variables
         if store is not None:
             environ = {**environ, "WEBDATA_STORE": store, "WEBDATA_SECRET_KEY": new_key()}
+        words = ("keys", "create", "--name", "bob", "--plan", "unlimited")
+        others_key = Shell(home).run(*words, **(ENVIRON | environ)).stdout.strip()
         with team(home, *network, plan=plan, scopes=KEY_SCOPES, **environ) as served:
-            yield served, _northern_lights(site)
+            address = _northern_lights(site)
+            yield FuzzTarget(served, address, _start_jobs(served.url, others_key, address))
+
+
+def _start_jobs(url: str, key: str, site: str) -> list[str]:
+    """Run a crawl and a search of the page with the secret; return the ids of the jobs."""
+    headers = {"Authorization": f"Bearer {key}"}
+    crawl = {"url": f"{site}{SECRET}", "max_pages": 1}
+    search = {"query": SECRET, "num_results": 5}
+    with httpx.Client(base_url=url, headers=headers, timeout=60) as client:
+        ids = []
+        for path, body in (("/v1/crawl", crawl), ("/v1/search", search)):
+            started = client.post(path, json=body)
+            assert started.is_success, started.text
+            ids.append(started.json()["job_id"])
+            status = client.get(f"{path}/{ids[-1]}")
+            while status.json()["status"] not in {"completed", "failed"}:
+                time.sleep(0.1)
+                status = client.get(f"{path}/{ids[-1]}")
+            # What must not be seen by others is there to be seen.
+            assert SECRET in status.text, status.text
+    return ids
 
 
 def _northern_lights(site: Site) -> str:
@@ -55,20 +98,30 @@ def _northern_lights(site: Site) -> str:
     links = {"/": ["/docs/", "/gone"], "/docs/": ["/docs/1", "/docs/2"]}
     for path in ("/", "/docs/", "/docs/1", "/docs/2"):
         site.page(path, document(f"Northern lights {path}", links=links.get(path, [])))
+    site.page(f"/{SECRET}", document(f"Private {SECRET}"))
     return site.at("/")
 
 
 def fuzz(
-    target: tuple[ServiceProcess, str],
+    target: FuzzTarget,
     at: Path,
     *,
     examples: int,
     seed: int | None = None,
     phases: str | None = None,
+    minutes: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run Schemathesis on a service, in directory `at`; exit code 0 where it found nothing."""
-    served, site = target
-    environ = {"SCHEMATHESIS_HOOKS": "tests.openapi.hooks", "FUZZED_SITE": site}
+    """Run Schemathesis on a service, in directory `at`; exit code 0 where it found nothing.
+
+    With `minutes`, random calls and chains go on until they are over.
+    """
+    served = target.service
+    environ = {
+        "SCHEMATHESIS_HOOKS": "tests.openapi.hooks",
+        "FUZZED_SITE": target.site,
+        "FUZZED_SECRET": target.secret,
+        "FUZZED_OTHERS_JOBS": json.dumps(target.others_jobs),
+    }
     command = [
         *(
             sys.executable,
@@ -83,6 +136,7 @@ def fuzz(
         *("--generation-database", "none", "--workers", "1"),
         *(("--seed", str(seed)) if seed is not None else ()),
         *(("--phases", phases) if phases else ()),
+        *(("--max-time", str(round(60 * minutes))) if minutes else ()),
     ]
     return subprocess.run(
         command,
@@ -104,7 +158,8 @@ def chains(report: str) -> int:
 def main() -> int:
     """Run it with the command's options, print the report, return its exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--examples", type=int, default=500, help="an operation (default 500)")
+    parser.add_argument("--minutes", type=float, help="of random calls and chains, in rounds")
+    parser.add_argument("--examples", type=int, help="an operation and round (default 500, or 20)")
     parser.add_argument("--seed", type=int, help="of an earlier run")
     parser.add_argument("--phases", help="such as coverage,fuzzing (default: all)")
     parser.add_argument("--store", help="the URL of a PostgreSQL server (default: SQLite)")
@@ -113,7 +168,14 @@ def main() -> int:
         tempfile.TemporaryDirectory() as home,
         serve_fuzz_target(Path(home), store=args.store) as target,
     ):
-        found = fuzz(target, Path(home), examples=args.examples, seed=args.seed, phases=args.phases)
+        found = fuzz(
+            target,
+            Path(home),
+            examples=args.examples or (20 if args.minutes else 500),
+            seed=args.seed,
+            phases=args.phases,
+            minutes=args.minutes,
+        )
     sys.stdout.write(found.stdout)
     if "stateful" in (args.phases or "stateful") and not chains(found.stdout):
         sys.stdout.write("no operation was called along a link of the document\n")

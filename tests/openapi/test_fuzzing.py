@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,11 @@ def test_every_reply_conforms_to_the_document(
     assert chains(found.stdout) > 0, found.stdout
     # All but the address of the document itself.
     assert f"Tested: {len(OPERATIONS) - 1}" in found.stdout, found.stdout
+
+
+def test_a_page_of_another_account_in_an_answer_is_found(tmp_path: Path) -> None:
+    with serve_fuzz_target(tmp_path) as target:
+        shown = replace(target, secret='"job_id"')  # in the answer to each start
+        found = fuzz(shown, tmp_path, examples=1, seed=1, phases="examples")
+    assert found.returncode == 1, found.stdout
+    assert "nothing_of_another_account" in found.stdout

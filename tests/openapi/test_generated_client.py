@@ -42,7 +42,8 @@ def test_a_generated_client_searches_crawls_and_exports(tmp_path: Path, plan: st
     config = tmp_path / "config.json"
     config.write_text(json.dumps(CONFIG))
     out = tmp_path / "generated"
-    with serve_fuzz_target(tmp_path / "home", plan=plan) as (served, site):
+    with serve_fuzz_target(tmp_path / "home", plan=plan) as target:
+        served = target.service
         run(
             *("openapi_python_client", "generate", "--url", f"{served.url}/openapi.json"),
             *("--output-path", str(out), "--config", str(config), "--fail-on-warning"),
@@ -53,7 +54,7 @@ def test_a_generated_client_searches_crawls_and_exports(tmp_path: Path, plan: st
             "generated_client",
             served.url,
             served.key,
-            site,
+            target.site,
         )
         printed = json.loads(run(*words, at=tmp_path, path=out))
     assert len(printed["crawl"]) == 2

@@ -104,6 +104,8 @@ class _SitemapParser:
             return f"it is no valid XML ({expat.ErrorString(error.code)}, line {error.lineno})"
         except _UnsafeXmlError as error:
             return str(error)
+        except (LookupError, ValueError):
+            return "it declares an encoding that cannot be read"
         return ""
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:

@@ -82,6 +82,10 @@ def test_sitemap_index_is_read() -> None:
             "entities",
         ),
         (b"<!DOCTYPE u [<!ENTITY e SYSTEM 'file:///etc/passwd'>]><urlset>&e;</urlset>", "entities"),
+        *(
+            (f'<?xml version="1.0" encoding="{name}"?><urlset/>'.encode(), "encoding")
+            for name in ("UTF-2", "base64", "big5", "idna", "cp037")
+        ),
     ],
 )
 def test_broken_sitemaps_have_a_problem(body: bytes, problem: str) -> None:

@@ -541,10 +541,12 @@ async def test_mediawiki_host_follows_language(bench: Bench, site: Site) -> None
         ([["bing", "timeout"]], "timeout"),
         ([["bing", "unexpected crash"]], "error"),
         ([], "empty"),
+        (5, "empty"),
+        ({"bing": "timeout"}, "empty"),
     ],
 )
 async def test_searxng_reports_problem_of_its_engines(
-    bench: Bench, reasons: list[list[str]], status: str
+    bench: Bench, reasons: object, status: str
 ) -> None:
     reply = {"query": "q", "results": [], "unresponsive_engines": reasons}
     bench.stub.other = lambda _request: web.json_response(reply)

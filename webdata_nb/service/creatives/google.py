@@ -29,6 +29,7 @@ from webdata_nb.service.creatives.source import (
     as_mapping,
     host_of,
     parse_count,
+    parse_list,
 )
 from webdata_nb.service.errors import SourceError, SourceRefused
 from webdata_nb.service.web.fetch import FetchRequest
@@ -77,9 +78,7 @@ class GoogleTransparencyCenter:
         if query.cursor is not None:
             params["4"] = query.cursor
         body = await self._call("SearchService/SearchCreatives", params, cursor=query.cursor)
-        rows = body.get("1") or []
-        if not isinstance(rows, list):
-            raise SourceError(f"{NAME} replied in an unknown format")
+        rows = parse_list(body.get("1"), NAME)
         return CreativesPage(tuple(_creative(row, query) for row in rows), _text(body.get("2")))
 
     async def with_details(self, creative: AdCreative) -> AdCreative:
@@ -88,19 +87,18 @@ class GoogleTransparencyCenter:
         fields = as_mapping(body.get("1"))
         if not fields:
             raise SourceError("the source has no details of this creative")
-        region_ids = [as_mapping(region).get("1", "") for region in fields.get("17") or []]
-        regions = [
-            alpha_2_of_google_id(int(number)) for number in region_ids if str(number).isdecimal()
-        ]
-        asset_urls = [_preview_url(as_mapping(asset)) for asset in fields.get("5") or []]
+        regions, assets = (parse_list(fields.get(name), NAME) for name in ("17", "5"))
+        region_ids = (parse_count(as_mapping(region).get("1")) for region in regions)
+        countries = [alpha_2_of_google_id(number) for number in region_ids if number]
+        asset_urls = [_preview_url(as_mapping(asset)) for asset in assets]
         return replace(
             creative,
             advertiser_name=creative.advertiser_name
             or _text(as_mapping(fields.get("22")).get("1")),
-            format=creative.format or FORMATS.get(fields.get("8", 0)),
+            format=creative.format or FORMATS.get(parse_count(fields.get("8")) or 0),
             details={
                 **creative.details,
-                "regions": regions,
+                "regions": countries,
                 "asset_urls": list(dict.fromkeys(filter(None, asset_urls))),
             },
         )
@@ -127,7 +125,7 @@ class GoogleTransparencyCenter:
             return (await self._advertisers_of_domain(name_or_domain.lower()))[:limit]
         params = {"1": name_or_domain, "2": limit, "3": limit}
         body = await self._call("SearchService/SearchSuggestions", params)
-        advertisers = map(_suggested_advertiser, body.get("1") or [])
+        advertisers = map(_suggested_advertiser, parse_list(body.get("1"), NAME))
         return [advertiser for advertiser in advertisers if advertiser is not None][:limit]
 
     async def _advertisers_of_domain(self, domain: str) -> list[Advertiser]:
@@ -135,7 +133,7 @@ class GoogleTransparencyCenter:
         params = {"2": 40, "3": {"12": {"1": domain, "2": True}}, "7": {"1": 1}}
         body = await self._call("SearchService/SearchCreatives", params)
         names_by_id: dict[str, list[str]] = {}
-        for row in map(as_mapping, body.get("1") or []):
+        for row in map(as_mapping, parse_list(body.get("1"), NAME)):
             if advertiser_id := _text(row.get("1")):
                 names_by_id.setdefault(advertiser_id, []).append(_text(row.get("12")) or "")
         by_count = sorted(names_by_id.items(), key=lambda entry: -len(entry[1]))
@@ -185,7 +183,7 @@ def _creative(row: Any, query: CreativesQuery) -> AdCreative:
     """Parse one row; an unreadable row becomes a creative with an error."""
     try:
         return _parse_row(row)
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, OSError, AttributeError) as error:
         fields = as_mapping(row)
         return AdCreative(
             _text(fields.get("1")) or query.advertiser_id,
@@ -224,8 +222,8 @@ def _preview_url(content: Mapping[str, Any]) -> str | None:
     """Return the URL of the picture, or of the script that shows it."""
     markup = _text(as_mapping(content.get("3")).get("2"))
     if markup and (image := _IMAGE.search(markup)):
-        return html.unescape(image[1])
-    return _text(as_mapping(content.get("1")).get("4"))
+        return _parsable(html.unescape(image[1]))
+    return _parsable(_text(as_mapping(content.get("1")).get("4")))
 
 
 def _iso_time(timestamp: Any) -> str | None:
@@ -257,4 +255,12 @@ def urls_in(script: str) -> Iterator[str]:
     """Yield the URLs in a script with their escapes decoded; the script is not executed."""
     decoded = _ESCAPE.sub(lambda code: chr(int(code[1] or code[2], 16)), script)
     urls = _URL.findall(decoded.replace("\\/", "/"))
-    yield from dict.fromkeys(html.unescape(url) for url in urls)
+    yield from dict.fromkeys(filter(_parsable, map(html.unescape, urls)))
+
+
+def _parsable(url: str | None) -> str | None:
+    """Return a URL; None for one that cannot be split into its parts."""
+    try:
+        return url and urlsplit(url).geturl() and url
+    except ValueError:
+        return None

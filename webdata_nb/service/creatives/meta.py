@@ -26,6 +26,7 @@ from webdata_nb.service.creatives.source import (
     host_of,
     midnight,
     parse_count,
+    parse_list,
 )
 from webdata_nb.service.errors import SourceError, SourceOverdemand, SourceRefused
 from webdata_nb.service.web.fetch import FetchRequest
@@ -107,7 +108,7 @@ class MetaAdLibrary:
         }
         body = await self._search_archive(params, limit=100)
         rows_by_page: dict[str, list[Mapping[str, Any]]] = {}
-        for row in map(as_mapping, body.get("data") or []):
+        for row in map(as_mapping, parse_list(body.get("data"), NAME)):
             rows_by_page.setdefault(str(row.get("page_id", "")), []).append(row)
         rows_by_page.pop("", None)
         by_count = sorted(rows_by_page.items(), key=lambda entry: -len(entry[1]))

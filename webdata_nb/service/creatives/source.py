@@ -44,6 +44,7 @@ from webdata_nb.service.web.throttle import HostThrottle
 
 ANYWHERE: Final = "anywhere"
 _MAX_SUGGESTIONS: Final = 3
+_MAX_DIGITS: Final = 20
 _GOOGLE_BASE: Final = 2000
 # The only country whose Google id is not 2000 plus its ISO number.
 _GOOGLE_EXCEPTIONS: Final = {"IM": 20340}
@@ -553,6 +554,14 @@ def as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def parse_list(value: Any, source_name: str) -> list[Any]:
+    """Return a JSON list, which may be missing. Raises `SourceError` for any other value."""
+    if value and not isinstance(value, list):
+        raise SourceError(f"{source_name} replied in an unknown format")
+    return value or []
+
+
 def parse_count(value: Any) -> int | None:
     """Return a count that JSON may hold as a number or as digits; None for any other value."""
-    return int(value) if str(value).isdecimal() else None
+    text = str(value)
+    return int(text) if text.isdecimal() and len(text) < _MAX_DIGITS else None

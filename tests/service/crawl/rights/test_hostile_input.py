@@ -31,6 +31,21 @@ NOW: Final = "2026-01-01T00:00:00+00:00"
 CASES: Final = Path(__file__).with_name("cases.jsonl").read_text("utf-8")
 
 
+@pytest.mark.parametrize("name", ["UTF-2", "base64", "big5", "idna", "cp037"])
+def test_licence_in_an_unknown_encoding_has_a_problem(name: str) -> None:
+    body = f'<?xml version="1.0" encoding="{name}"?><rsl/>'.encode()
+    assert rsl.parse_rsl(body).problem
+
+
+def test_licences_of_contents_elsewhere_in_a_document_are_not_read() -> None:
+    content = '<content url="/*"><license><prohibits>all</prohibits></license></content>'
+    body = f'<rsl xmlns="https://rslstandard.org/rsl"><other>{content}</other></rsl>'
+    assert rsl.parse_rsl(body.encode()) == rsl.RslDocument()
+    before = '<content url="/a"/>'
+    [found] = rsl.parse_rsl(body.replace("<other>", f"{before}<other>").encode()).contents
+    assert found.licenses == []
+
+
 def read_robots(text: str) -> PageRights:
     rules = RobotsRules.parse(text, "ExampleBot")
     usage = RobotsUsage.of_file(URL, NOW, text, "", rules)

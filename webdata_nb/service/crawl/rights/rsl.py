@@ -187,7 +187,7 @@ def parse_rsl(body: bytes) -> RslDocument:
     except expat.ExpatError as error:
         text = expat.ErrorString(error.code)
         return RslDocument(problem=f"it is no valid XML ({text}, line {error.lineno})")
-    except (_UnreadableLicenseError, ValueError) as error:
+    except (_UnreadableLicenseError, LookupError, ValueError) as error:
         return RslDocument(problem=str(error))
     return RslDocument(tuple(parser.contents))
 
@@ -228,13 +228,13 @@ class _RslParser:
         self._open.append(element)
 
     def _add(self, element: RslElement) -> None:
-        parent = self._open[-1].name if self._open else ""
-        if element.name == "content" and parent == "rsl":
+        path = [each.name for each in self._open]
+        if element.name == "content" and path == ["rsl"]:
             if len(self.contents) == MAX_CONTENTS:
                 raise _UnreadableLicenseError(f"it has more than {MAX_CONTENTS:,} contents")
             pattern = PathPattern.of_url(element.attributes.get("url", ""))
             self.contents.append(RslContent(element, pattern))
-        elif element.name == "license" and parent == "content":
+        elif element.name == "license" and path == ["rsl", "content"]:
             if len(self.contents[-1].licenses) == MAX_LICENSES:
                 raise _UnreadableLicenseError(f"a content has more than {MAX_LICENSES} licences")
             self.contents[-1].licenses.append(RslLicense())

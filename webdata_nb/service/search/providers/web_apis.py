@@ -93,7 +93,7 @@ class Searxng(SearchApi):
 
 def _problem_of_engines(engines: Any) -> ProviderProblem | None:
     """Return the problem of the instance's engines; each entry is a name and a reason."""
-    entries = [entry for entry in engines or () if isinstance(entry, list) and entry]
+    entries = [e for e in engines if isinstance(e, list) and e] if isinstance(engines, list) else []
     reasons = [str(entry[-1]) for entry in entries]
     if not reasons:
         return None
