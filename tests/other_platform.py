@@ -78,8 +78,9 @@ def become(platform: str) -> None:
     if platform == "win32":
         for owner, values in WINDOWS_ONLY.items():
             vars(owner).update(values)
-        vars(pathlib)["WindowsPath"] = pathlib.PosixPath
-        vars(pathlib)["PureWindowsPath"] = pathlib.PurePosixPath
+        # In Python 3.13 they stand in a module within `pathlib`.
+        names = pathlib.Path.__new__.__globals__
+        names |= {"WindowsPath": pathlib.PosixPath, "PureWindowsPath": pathlib.PurePosixPath}
         # `ctypes` loads libraries with it, and `getpass` asks for the user's name.
         nt: Any = SimpleNamespace(_LOAD_LIBRARY_SEARCH_DEFAULT_DIRS=0x1000)
         sys.modules["nt"] = nt
