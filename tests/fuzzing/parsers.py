@@ -25,6 +25,7 @@ from tests.page.scrape.fuzz import FORMATS, PIECES
 from tests.service.archives import warc_files
 from tests.service.search.stubs import KEY, StubRequest, results, stubs
 from webdata_nb.contract.local import Access
+from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.page.charset import decode_text, sniff_charset
 from webdata_nb.page.content.dates import find_dates, parse_date, parse_timestamp
@@ -38,7 +39,7 @@ from webdata_nb.page.extract.results import EXTRACTION
 from webdata_nb.page.extract.schema import read_schema
 from webdata_nb.page.scrape.page import html_records, html_tables, markdown_tables, scrape
 from webdata_nb.page.sitemap import parse_sitemap
-from webdata_nb.page.urls import canonical_url, dedupe_key, join_url, parse_link_header
+from webdata_nb.page.urls import canonical_url, join_url, parse_link_header
 from webdata_nb.service.archives import warc
 from webdata_nb.service.archives.archive import (
     UnusableArchive,
@@ -247,7 +248,7 @@ def _addresses(data: bytes) -> object:
         case _:
             address = canonical_url(text)
             assert canonical_url(address) == address, "a canonical URL changes again"
-            return address, dedupe_key(address)
+            return address, canonical_key(address)
 
 
 def _text_document(data: bytes) -> object:
