@@ -146,6 +146,7 @@ def test_same_call_joins_the_job_of_a_killed_one(
     assert not list(webdata_nb.cache.path().glob("v1/*/*/*.lock"))
 
 
+@pytest.mark.slow
 def test_a_stream_says_that_it_joined_and_reads_from_the_first_row(
     service: WireService, connected: Session, tmp_path: Path
 ) -> None:
@@ -168,6 +169,7 @@ def test_the_form_of_the_call_does_not_matter(
     assert list(service.jobs) == [job_id]
 
 
+@pytest.mark.slow
 def test_a_call_that_is_killed_while_it_joins_leaves_the_job_to_the_next(
     service: WireService, connected: Session, tmp_path: Path
 ) -> None:
@@ -180,6 +182,7 @@ def test_a_call_that_is_killed_while_it_joins_leaves_the_job_to_the_next(
     assert list(service.jobs) == [job_id]
 
 
+@pytest.mark.slow
 def test_a_call_joins_the_job_that_its_timeout_left_running(
     service: WireService, connected: Session
 ) -> None:
@@ -197,6 +200,7 @@ def test_a_call_joins_the_job_that_its_timeout_left_running(
     assert has_joined(connected.crawl_df(SITE))
 
 
+@pytest.mark.slow
 def test_a_start_without_an_answer_is_found_by_its_key(
     service: WireService, connected: Session, tmp_path: Path
 ) -> None:
@@ -245,6 +249,7 @@ def forget(service: WireService, job_id: str) -> None:
     del service.jobs[job_id]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", [set_failed, set_cancelled, set_expired, forget])
 @pytest.mark.parametrize("form", ["crawl", "search"])
 def test_a_job_without_rows_is_not_joined(
@@ -264,6 +269,7 @@ def test_a_job_without_rows_is_not_joined(
     assert not has_joined(df)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [
@@ -284,6 +290,7 @@ def test_a_call_that_the_rows_would_not_answer_starts_a_job(
     assert len(service.jobs) == 2
 
 
+@pytest.mark.slow
 def test_a_job_of_another_key_or_service_is_not_joined(
     service: WireService, tmp_path: Path
 ) -> None:
@@ -298,6 +305,7 @@ def test_a_job_of_another_key_or_service_is_not_joined(
     assert len(service.jobs) == 2
 
 
+@pytest.mark.slow
 def test_refresh_forgets_what_dead_calls_left(
     service: WireService, connected: Session, tmp_path: Path
 ) -> None:
@@ -358,6 +366,7 @@ def test_a_job_that_failed_under_the_call_is_not_joined(service: WireService) ->
     assert not list(webdata_nb.cache.path().rglob("*.claim"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("connected")
 def test_a_damaged_claim_and_a_cache_that_cannot_be_written_are_no_obstacle(
     service: WireService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,7 @@ EVERY = 12
 """One of so many pages is checked."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("site", SITES)
 def test_pages_keep_heading_and_code_and_begin_without_navigation(site: str) -> None:
     checked = check_site(require(f"{site}-docs"), EVERY)

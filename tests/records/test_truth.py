@@ -178,6 +178,7 @@ def test_labels_of_real_pages_are_sixty_sites_in_two_halves() -> None:
         assert all(len(label.text) <= 80 for each in page.records for label in each.values())
 
 
+@pytest.mark.slow
 def test_labels_score_one_and_merged_records_score_nothing() -> None:
     for page in labelled_pages():
         given = as_given(page)
@@ -189,6 +190,7 @@ def test_labels_score_one_and_merged_records_score_nothing() -> None:
         assert score_page([Predicted(page.url, row)], page).records.f1 == 0, page.key
 
 
+@pytest.mark.slow
 def test_labels_are_on_the_pages_of_the_corpora() -> None:
     pages = labelled_pages()
     html = html_of(require("corpora"), pages)

@@ -155,6 +155,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_page_takes_work_in_proportion_to_its_length(name: str) -> None:
     page = HOSTILE[name]

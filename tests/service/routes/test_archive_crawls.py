@@ -147,6 +147,7 @@ async def test_what_an_archive_lacks_is_an_outcome_and_no_row(
     assert site.requests == ()
 
 
+@pytest.mark.slow
 async def test_a_site_of_which_the_archive_has_little_uses_no_budget(
     api: Api, site: Site, tmp_path: Path
 ) -> None:
