@@ -24,7 +24,6 @@ from __future__ import annotations
 import asyncio
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -36,6 +35,7 @@ import httpx
 from aiohttp import web
 
 from benchmarks.floors import check
+from benchmarks.stub_server import serve, server_process
 from webdata_nb import search_df
 from webdata_nb.service.settings import SLOTS, unreserved_slots
 from webdata_nb.settings import current
@@ -59,7 +59,7 @@ Measure = Callable[[], Times]
 
 
 def stub() -> None:
-    """Print the port, and serve until the pipe to the parent closes."""
+    """Serve the results of searches."""
 
     async def search(request: web.Request) -> web.Response:
         await asyncio.sleep(ANSWER_S)
@@ -70,31 +70,9 @@ def stub() -> None:
         ]
         return web.json_response({"query": query, "results": results, "unresponsive_engines": []})
 
-    async def serve() -> None:
-        app = web.Application()
-        app.router.add_get("/search", search)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        print(runner.addresses[0][1], flush=True)
-        await asyncio.to_thread(sys.stdin.read)
-        await runner.cleanup()
-
-    asyncio.run(serve())
-
-
-@contextmanager
-def stub_process() -> Iterator[str]:
-    """Run the stub and yield its address."""
-    command = [sys.executable, "-m", "benchmarks.discovery", "stub"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.terminate()
+    app = web.Application()
+    app.router.add_get("/search", search)
+    serve(app)
 
 
 async def _call(client: httpx.AsyncClient, query: str) -> None:
@@ -178,7 +156,7 @@ def own_service(url: str) -> Iterator[None]:
 
 def main() -> int:
     """Print each round and the ratios; return 1 if one exceeds its limit."""
-    with stub_process() as url, own_service(url):
+    with server_process("benchmarks.discovery", "stub") as url, own_service(url):
         contestants: dict[str, Measure] = {
             "one httpx call": lambda: one_call(url),
             "one search_df": one_search,

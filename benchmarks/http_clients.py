@@ -30,13 +30,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from aiohttp import web
+
+from benchmarks.stub_server import serve, server_process
 
 CLIENTS: Final = ("httpx", "httpx2", "niquests")
 PEERS: Final = ("httpx2", "niquests")
@@ -85,8 +86,8 @@ class Client(NamedTuple):
     close: Callable[[], Awaitable[None]]
 
 
-def serve() -> None:
-    """Print the port, and serve until the pipe to the parent closes."""
+def stub() -> None:
+    """Serve a status, many rows and a stream of events."""
     status, rows = json.dumps(STATUS).encode(), json.dumps(ROWS).encode()
 
     async def reply(request: web.Request) -> web.Response:
@@ -100,19 +101,11 @@ def serve() -> None:
             await response.write(EVENT)
         return response
 
-    async def run() -> None:
-        app = web.Application()
-        app.router.add_get("/status", reply)
-        app.router.add_get("/rows", reply)
-        app.router.add_get("/events", stream)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        print(runner.addresses[0][1], flush=True)
-        await asyncio.to_thread(sys.stdin.read)
-        await runner.cleanup()
-
-    asyncio.run(run())
+    app = web.Application()
+    app.router.add_get("/status", reply)
+    app.router.add_get("/rows", reply)
+    app.router.add_get("/events", stream)
+    serve(app)
 
 
 def transport_client(url: str) -> Client:
@@ -213,20 +206,6 @@ def run_client(name: str, url: str, peers: str) -> None:
     print(json.dumps(asyncio.run(run())))
 
 
-@contextmanager
-def server() -> Iterator[str]:
-    """Run the server and yield its address."""
-    command = [sys.executable, "-m", "benchmarks.http_clients", "serve"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.terminate()
-
-
 def output_of(*words: str) -> str:
     """Run this interpreter; return what it printed."""
     done = subprocess.run([sys.executable, *words], check=False, capture_output=True, text=True)
@@ -290,7 +269,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     chosen = parser.parse_args()
     results: dict[str, list[dict[str, Times]]] = {name: [] for name in CLIENTS}
-    with tempfile.TemporaryDirectory() as folder, server() as url:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        server_process("benchmarks.http_clients", "stub") as url,
+    ):
         peers = chosen.peers or folder
         if not Path(peers, PEERS[0]).exists():
             output_of("-m", "pip", "install", "-q", "--target", peers, *PEERS)
@@ -309,8 +291,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["serve"]:
-        serve()
+    if sys.argv[1:2] == ["stub"]:
+        stub()
     elif sys.argv[1:2] == ["client"]:
         run_client(*sys.argv[2:])
     else:
