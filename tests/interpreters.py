@@ -8,6 +8,9 @@ standard error. The newest one runs the short suite of the README too, in the un
 the machine lacks is said and left out. The version after the newest declared one is tried as well;
 what fails there is only said, as nothing is claimed of it.
 
+uv installs, since pip computes a minute for each environment. The README's own command, which
+`.ci/run` runs on this Python, uses pip.
+
 `--lowest` does the same on the Python that runs this script, with the lowest versions that
 `pyproject.toml` allows of all direct dependencies, and then runs the tests that use these most.
 """
@@ -36,11 +39,12 @@ _README_TESTS: Final = re.compile(
     r"(?m)^python3 -m venv \.venv && \.venv/bin/pip (install .+) "
     r"&& \.venv/bin/python (-m pytest .+)$"
 )
+_TOOLS: Final = "tools"  # the environment of what builds and installs
 _INSTALL_TIMEOUT_S: Final = 600.0
 _SCRIPT_TIMEOUT_S: Final = 180.0
 _SUITE_TIMEOUT_S: Final = 1800.0
 _LOWEST_TIMEOUT_S: Final = 3600.0  # slow tests are among them
-# pip and uv fail where they would compile a dependency.
+# uv fails where it would compile a dependency.
 _WHEELS_ONLY: Final = ("--only-binary", ":all:", "--no-binary", "webdata-nb")
 _LOWEST_TESTS: Final = (
     "tests/client",
@@ -128,7 +132,7 @@ def _check_versions(chosen: Sequence[str], folder: Path, *, with_suite: bool) ->
     newest = max({*checks, own} & {*declared}, key=_sort_key, default=own)
     if newest != own and newest not in failures and with_suite:
         try:
-            _run_short_suite(newest, _python(folder, newest), packages.sources)
+            _run_short_suite(newest, folder, packages.sources)
         except _StepError as error:
             failures[newest] = error
     for version, failure in failures.items():
@@ -139,8 +143,9 @@ def _check_versions(chosen: Sequence[str], folder: Path, *, with_suite: bool) ->
 
 def _build(folder: Path) -> _Packages:
     """Build the sdist, and the wheel from it; unpack the sdist."""
-    python = _environment("build", Path(sys.executable), folder)
-    _pip("pip install build", python, "install", "build")
+    python = _environment(_TOOLS, Path(sys.executable), folder)
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    _twice("pip install build uv", [*pip, "build", "uv"])
     dist = folder / "dist"
     _twice("python -m build", [python, "-m", "build", "--outdir", dist, _CHECKOUT])
     [wheel], [sdist] = dist.glob("*.whl"), dist.glob("*.tar.gz")
@@ -172,10 +177,10 @@ def _check(version: str, interpreter: Path, wheel: Path, folder: Path) -> None:
     """Install the wheel, and run the tour and the calls of all functions."""
     python = _environment(version, interpreter, folder)
     title = f"Python {version}"
-    _pip(f"{title}: pip install {wheel.name}", python, "install", *_WHEELS_ONLY, wheel)
+    install = [*_installer(python, folder), *_WHEELS_ONLY]
+    _twice(f"{title}: uv pip install {wheel.name}", [*install, wheel])
     _run_demo(title, python, folder)
-    plot = f"{wheel}[plot]"
-    _pip(f"{title}: pip install {wheel.name}[plot]", python, "install", *_WHEELS_ONLY, plot)
+    _twice(f"{title}: uv pip install {wheel.name}[plot]", [*install, f"{wheel}[plot]"])
     _call_all_functions(title, python, folder)
 
 
@@ -185,12 +190,11 @@ def _check_lowest(folder: Path) -> int:
     try:
         sources = _build(folder).sources
         python = _environment("lowest", Path(sys.executable), folder)
-        _pip(f"{title}: pip install uv", python, "install", "uv")
-        pip = [python, "-m", "uv", "pip"]
-        install = [*pip, "install", "--quiet", "--python", python, *_WHEELS_ONLY]
+        install = [*_installer(python, folder), *_WHEELS_ONLY]
         users = [*install, "--resolution", "lowest-direct", ".[all]"]
         _twice(f"{title}: uv pip install --resolution lowest-direct .[all]", users, folder=sources)
-        frozen, _ = _run("uv pip freeze", [*pip, "freeze", "--quiet", "--python", python])
+        uv = [_python(folder, _TOOLS), "-m", "uv", "pip"]
+        frozen, _ = _run("uv pip freeze", [*uv, "freeze", "--quiet", "--python", python])
         pins = [line for line in frozen.splitlines() if not line.startswith("webdata-nb")]
         print("\n".join(pins), flush=True)
         _run_demo(title, python, folder)
@@ -219,10 +223,12 @@ def _call_all_functions(title: str, python: Path, folder: Path) -> None:
     _run_silent(f"{title}: call all public functions with -W error", command, folder)
 
 
-def _run_short_suite(version: str, python: Path, sources: Path) -> None:
+def _run_short_suite(version: str, folder: Path, sources: Path) -> None:
     """Run the README's test command in the unpacked sdist, with the wheel's environment."""
     install, tests = readme_tests()
-    _pip(f"Python {version}: pip {' '.join(install)}", python, *install, folder=sources)
+    python = _python(folder, version)
+    command = [*_installer(python, folder), *install[1:]]
+    _twice(f"Python {version}: uv pip {' '.join(install)}", command, folder=sources)
     title = f"Python {version}: python {' '.join(tests)}"
     # As in the full suite of CI, the examples of Hypothesis are the same in each run.
     command = [python, *tests, "--hypothesis-seed=0"]
@@ -239,9 +245,9 @@ def _python(folder: Path, name: str) -> Path:
     return folder / name / "bin" / "python"
 
 
-def _pip(title: str, python: Path, command: str, *words: object, folder: Path = _CHECKOUT) -> None:
-    pip = [python, "-m", "pip", command, "--quiet", "--disable-pip-version-check", *words]
-    _twice(title, pip, folder=folder)
+def _installer(python: Path, folder: Path) -> list[object]:
+    """Return the command that installs into the environment of an interpreter."""
+    return [_python(folder, _TOOLS), "-m", "uv", "pip", "install", "--quiet", "--python", python]
 
 
 def _twice(title: str, command: Sequence[object], *, folder: Path = _CHECKOUT) -> None:

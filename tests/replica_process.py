@@ -103,13 +103,17 @@ class ReplicaProcess:
         """Wait until the process responds."""
         url = self.url if self._command == "serve" else self.metrics_url.removesuffix("/metrics")
         deadline = time.monotonic() + 180  # on a loaded machine
-        while True:
-            with contextlib.suppress(httpx.HTTPError):
-                httpx.get(f"{url}/healthz").raise_for_status()
-                return
-            assert self.process.poll() is None, self.log_path.read_text(errors="replace")[-2000:]
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        with httpx.Client(trust_env=False) as client:  # a new one reads the certificates each time
+            while True:
+                with contextlib.suppress(httpx.HTTPError):
+                    client.get(f"{url}/healthz").raise_for_status()
+                    return
+                assert self.process.poll() is None, self._end_of_log()
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+    def _end_of_log(self) -> str:
+        return self.log_path.read_text(errors="replace")[-2000:]
 
     @property
     def log_path(self) -> Path:

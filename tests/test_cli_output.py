@@ -214,6 +214,7 @@ ENCODINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("environ", ENCODINGS.values(), ids=ENCODINGS)
 def test_output_is_readable_in_any_encoding(
     served: Shell, site: Site, environ: dict[str, str]

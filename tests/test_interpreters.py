@@ -14,6 +14,7 @@ from tests import interpreters
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
+@pytest.mark.slow
 def test_all_public_functions_are_called_with_nothing_on_standard_error(tmp_path: Path) -> None:
     script = CHECKOUT / "tests" / "interpreter_calls.py"
     done = subprocess.run(

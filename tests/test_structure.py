@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from benchmarks import concepts, structure
 
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
 BOUNDS: Final = structure.ceilings()
 
 
+@pytest.mark.slow
 def test_no_figure_is_above_its_limit() -> None:
     """`python -m benchmarks.structure --list NAME` prints what most of them count."""
     figures = structure.measure(CHECKOUT)

@@ -174,6 +174,7 @@ VARIANTS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS, ids=("422", "400", "lenient", "gateway"))
 def test_other_service_gets_the_folder_as_a_pattern(
     variant: Variant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -113,7 +113,7 @@ def has_joined(df: pd.DataFrame) -> bool:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("runs_on", [False, True])
+@pytest.mark.parametrize("runs_on", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_same_call_joins_the_job_of_a_killed_one(
     service: WireService, connected: Session, tmp_path: Path, form: str, *, runs_on: bool
 ) -> None:

@@ -262,7 +262,7 @@ VERBS: Final[list[Callable[[pd.DataFrame, Path], None]]] = [
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.__name__)
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [pytest.param("pyarrow", marks=pytest.mark.slow), "pandas"])
 def test_verb_of_pandas(
     frames: dict[str, Frames],
     verb: Callable[[pd.DataFrame, Path], None],

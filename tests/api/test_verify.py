@@ -203,6 +203,7 @@ def test_values_of_nested_data_have_the_pointers_of_their_evidence() -> None:
 
 
 @pytest.mark.usefixtures("on_this_machine")
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [2**64, -(10**30), 10**400, 10**5000], ids=len_of)
 def test_a_very_long_number_is_compared_by_its_digits(site: Site, number: int) -> None:
     digits = str(Decimal(number))

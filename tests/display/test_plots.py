@@ -358,6 +358,7 @@ def test_a_failure_is_a_gap_and_what_has_no_rank_is_in_the_band() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 6, 7, 20, 60])
 @pytest.mark.parametrize("snapshots", [1, 2, 30])
 def test_every_query_has_its_line_and_name(count: int, snapshots: int) -> None:

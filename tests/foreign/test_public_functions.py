@@ -51,7 +51,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Each of these differs from the others in one thing.
-SLOW = {"list", "nested", "text", "lenient, one page"}
+SLOW = VARIANTS.keys() - {"422", "empty", "lenient"}
 PARAMS = [
     pytest.param(variant, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
     for name, variant in VARIANTS.items()
@@ -190,6 +190,7 @@ def test_expired_results_are_said_to_be_gone(service: ForeignService, tmp_path: 
         job.export("json", tmp_path / "x.json")
 
 
+@pytest.mark.slow
 def test_a_full_plan_is_waited_for(service: ForeignService) -> None:
     service.limit_replies = 1
     assert len(webdata_nb.search_df("boats", num_results=2)) == 2

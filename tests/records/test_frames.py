@@ -135,6 +135,7 @@ def test_page_without_records_gives_an_empty_frame(html: str) -> None:
         "".join(f"<p>{'a' * n}<a>{n}</a>b</p>" for n in range(2_000)),
     ],
 )
+@pytest.mark.slow
 def test_hostile_pages_stay_within_the_limits(html: str) -> None:
     records = records_df(frame(html))
     assert len(records) <= MAX_RECORDS

@@ -63,6 +63,7 @@ def test_commit_in_doubt_is_not_applied_twice(
         assert not run_fleet(fault).problems, fault
 
 
+@pytest.mark.slow
 def test_job_that_ended_in_a_commit_in_doubt_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from dataclasses import replace
 
 import pytest
@@ -26,6 +27,7 @@ from webdata_nb.service.store.records import (
     UnindexedRow,
     UrlOutcome,
 )
+from webdata_nb.service.store.sql.connection import QUEUE_LANE, Transaction
 from webdata_nb.service.store.sql.jobs import key_digest
 from webdata_nb.service.store.sql.store import Store
 
@@ -194,6 +196,32 @@ class TestJobContract:
         assert (taken.id, taken.attempt) == (job.id, 2)
         with pytest.raises(LeaseLost):
             await store.renew(old, lease_s=10, now=NOW + 5)
+
+    async def test_a_job_that_ends_while_its_worker_waits_to_claim_is_not_claimed_again(
+        self, store: Store
+    ) -> None:
+        await accounts(store)
+        job = await accepted(store)
+        assert await store.claim("w", lease_s=99, now=NOW)
+        running = {job.id: "task"}
+        started, gate = threading.Event(), threading.Event()
+
+        def wait(_: Transaction) -> None:
+            started.set()
+            assert gate.wait(60)
+
+        writing = asyncio.create_task(store.database.change(wait, lane=QUEUE_LANE))
+        assert await asyncio.to_thread(started.wait, 60)
+        claiming = asyncio.create_task(
+            store.claim("w", held_jobs=running.keys(), lease_s=99, now=NOW + 1)
+        )
+        releasing = asyncio.create_task(store.release("w", held_jobs=running.keys()))
+        await asyncio.sleep(0.05)
+        running.clear()
+        gate.set()
+        await asyncio.gather(writing, releasing)
+        assert await claiming == []
+        assert await store.claim("w2", lease_s=99, now=NOW + 1) == []
 
     async def test_progress_resets_the_count_of_attempts(self, store: Store) -> None:
         await accounts(store)

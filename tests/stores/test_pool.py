@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -112,3 +113,20 @@ def test_one_failed_attempt_is_no_outage_while_connections_work() -> None:
     availability.connection_lost()
     availability.attempt_failed("refused")
     assert availability.is_away
+
+
+def test_an_outage_is_logged_once_until_a_connection_is_opened(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    availability = Availability()
+    availability.connection_opened()
+    for _ in range(3):  # a server that stops refuses connections and ends statements
+        availability.attempt_failed("refused")
+        availability.attempt_failed("refused")
+        availability.connection_worked()
+    availability.connection_opened()
+    assert caplog.messages == [
+        "the database accepts no connections: refused",
+        "the database accepts connections again",
+    ]

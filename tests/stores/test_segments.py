@@ -358,6 +358,7 @@ class ProcessKilled(BaseException):
 STEPS = ("intact_texts", "begin", "complete")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [*STEPS, "before the file", "after the file"])
 @pytest.mark.parametrize("is_rewrite", [False, True])
 async def test_move_that_ends_in_a_step_loses_nothing(

@@ -199,6 +199,7 @@ def inner_boxes(depth: int) -> str:
         ),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 async def test_hostile_documents_stay_within_worker_limits(
     build: Callable[[], bytes], expected: str
 ) -> None:

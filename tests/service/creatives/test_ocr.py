@@ -282,6 +282,7 @@ async def test_blank_picture_has_no_text() -> None:
     assert (ocr_text.text, ocr_text.confidence, ocr_text.headline) == ("", None, None)
 
 
+@pytest.mark.slow
 async def test_picture_with_too_many_pixels_is_refused() -> None:
     with pytest.raises(ScrapeError, match="could not be read"):
         await OcrPool().read(png(8000, 8000), str(require("tesseract")))

@@ -155,6 +155,7 @@ async def test_a_full_request_shows_which_claims_are_wrong(api: Api, site: Site)
         ({"purpose": "search"}, "since and a purpose cannot be combined"),
     ],
 )
+@pytest.mark.slow
 async def test_an_earlier_crawl_with_other_options_is_refused(
     api: Api, site: Site, options: dict[str, Any], message: str
 ) -> None:

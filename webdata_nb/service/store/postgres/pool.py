@@ -318,12 +318,18 @@ class Availability:
     def __init__(self) -> None:
         self.is_away: bool = False
         self._has_worked = False
+        self._is_logged = False
+
+    def connection_opened(self) -> None:
+        """Note that a connection was opened; the first one after an outage is logged."""
+        self.connection_worked()
+        if self._is_logged:
+            self._is_logged = False
+            log.info("the database accepts connections again")
 
     def connection_worked(self) -> None:
-        """Note that a connection was opened, or used without losing it."""
-        was_away, self._has_worked, self.is_away = self.is_away, True, False
-        if was_away:
-            log.info("the database accepts connections again")
+        """Note that a connection was used without losing it, as some are at a server that stops."""
+        self._has_worked, self.is_away = True, False
 
     def connection_lost(self) -> None:
         """Note that a connection was lost while it was used."""
@@ -331,9 +337,9 @@ class Availability:
 
     def attempt_failed(self, reason: str) -> None:
         """Note that a connection could not be opened; the first failure of an outage is logged."""
-        was_away, self.is_away = self.is_away, not self._has_worked
-        self._has_worked = False
-        if self.is_away and not was_away:
+        self.is_away, self._has_worked = not self._has_worked, False
+        if self.is_away and not self._is_logged:
+            self._is_logged = True
             log.warning("the database accepts no connections: %s", reason)
 
 
@@ -397,7 +403,7 @@ class PoolConnection(DeadlineConnection[DictRow]):
         except psycopg.Error as error:
             availability.attempt_failed(first_line(error))
             raise
-        availability.connection_worked()
+        availability.connection_opened()
         connection._availability = availability  # noqa: SLF001 - of this class
         return connection
 

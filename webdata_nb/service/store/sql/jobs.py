@@ -124,6 +124,7 @@ class JobQueue:
         lease_s, now
             The lease ends `lease_s` seconds after `now`.
         """
+        held_jobs = tuple(held_jobs)  # jobs may end until the transaction begins
 
         def change(transaction: Transaction) -> Sequence[SqlRow]:
             transaction.send("lock_queue")
@@ -157,11 +158,10 @@ class JobQueue:
 
         Other processes are notified. The worker's later writes to these jobs raise `LeaseLost`.
         """
+        held = " ".join(held_jobs)
         # In the lane of the queue: after the worker's claims, and other processes are notified.
         await self.database.change(
-            lambda transaction: transaction.execute(
-                "release", worker=worker, held_jobs=" ".join(held_jobs)
-            ),
+            lambda transaction: transaction.execute("release", worker=worker, held_jobs=held),
             lane=QUEUE_LANE,
         )
 
