@@ -174,6 +174,7 @@ def resources_are_closed() -> Iterator[None]:
     """
     yield
     gc.collect()
+    gc.freeze()  # what is left, mostly imported modules, is not visited again after each module
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -89,6 +89,7 @@ def check(name: str, processes: dict[str, subprocess.Popen[str]]) -> None:
         pytest.fail(f"{' '.join(COMMANDS[name])}\n{output}", pytrace=False)
 
 
+@pytest.mark.slow
 def test_pytest_collects_every_test() -> None:
     """Tests are in modules named `test_*` and in classes named `Test*`."""
     hidden = []
