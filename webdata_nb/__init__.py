@@ -237,9 +237,5 @@ def unload_ipython_extension(shell: Any) -> None:
     import_module("webdata_nb.toolkit.magics").unload(shell)
 
 
-def _is_async_form(name: str) -> bool:
-    return name.startswith("a") and name[1:] in __all__
-
-
 def __dir__() -> list[str]:
-    return sorted(name for name in __all__ if not _is_async_form(name))
+    return sorted({*__all__} - {f"a{name}" for name in __all__})

@@ -120,12 +120,12 @@ def test_an_outage_is_logged_once_until_a_connection_is_opened(
 ) -> None:
     caplog.set_level(logging.INFO)
     availability = Availability()
-    availability.connection_opened()
+    availability.connection_worked(is_new=True)
     for _ in range(3):  # a server that stops refuses connections and ends statements
         availability.attempt_failed("refused")
         availability.attempt_failed("refused")
         availability.connection_worked()
-    availability.connection_opened()
+    availability.connection_worked(is_new=True)
     assert caplog.messages == [
         "the database accepts no connections: refused",
         "the database accepts connections again",

@@ -43,10 +43,6 @@ def _parse_credits(value: Any) -> float | None:
     return float(value) if is_number and math.isfinite(value) else None
 
 
-def _is_true(value: Any) -> bool:
-    return value is True
-
-
 Credits = Annotated[
     float | None,
     BeforeValidator(_parse_credits),
@@ -67,7 +63,7 @@ class Cost(BaseModel):
         description="Credits reserved for the running job, the most that it may cost; null if none "
         "are reserved.",
     )
-    credits_unlimited: Annotated[bool, BeforeValidator(_is_true)] = Field(
+    credits_unlimited: Annotated[bool, BeforeValidator(lambda value: value is True)] = Field(
         default=False,
         description="Whether the account has no limit, so that no credits are reserved.",
     )

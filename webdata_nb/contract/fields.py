@@ -202,10 +202,6 @@ def _query(value: str) -> str:
     return value
 
 
-def _country(value: str) -> str:
-    return country_code(value)
-
-
 def _language(value: str) -> str:
     if len(value) > limits.LANGUAGE_LENGTH:
         raise ValueError(f"must be at most {limits.LANGUAGE_LENGTH} characters")
@@ -418,7 +414,7 @@ Query = Annotated[
     _text_schema(minLength=limits.QUERY_LENGTH[0], maxLength=limits.QUERY_LENGTH[1], pattern=r"\S"),
 ]
 Country = Annotated[
-    str, AfterValidator(_country), _text_schema(pattern="^[A-Za-z]{2}$", maxLength=2)
+    str, AfterValidator(country_code), _text_schema(pattern="^[A-Za-z]{2}$", maxLength=2)
 ]
 Language = Annotated[
     str,

@@ -45,6 +45,7 @@ from webdata_nb.page.content.page_kind import declared_title, detect_page_kind, 
 from webdata_nb.page.content.parser import (
     HEADINGS,
     INDEXED,
+    MAY_BE_HIDDEN,
     Document,
     Element,
     Text,
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
 
 
 _HIDING_ATTRIBUTES = ("hidden", "style", "aria-hidden")
-_HIDDEN_PANELS = '[hidden],[aria-hidden="true"],[style*=none i],[style*=hidden i]'
+_MAY_BE_CONCEALED = f'{MAY_BE_HIDDEN},[aria-hidden="true"]'
 _PANEL_ROLES = frozenset({"tabpanel", "region"})
 _NO_PANELS = (
     "nav,header,footer,dialog,aside,form,button,svg,[role=dialog],[role=alertdialog],[role=menu],"
@@ -85,7 +86,7 @@ def reveal_panels(document: Document) -> None:
     These are hidden elements that a control names by ``aria-controls``, those with the role of a
     panel, and those right after a heading or a ``dt``. Menus, dialogs and lists of links are none.
     """
-    hidden = [element for element in document.select(_HIDDEN_PANELS) if is_concealed(element)]
+    hidden = [element for element in document.select(_MAY_BE_CONCEALED) if is_concealed(element)]
     if not hidden:
         return
     controls = document.select("[aria-controls]")
@@ -125,7 +126,6 @@ _CHROME_ROLES = word_set(
 )
 # One selector each: every selector costs a pass over the page.
 _MAY_BE_CHROME = 'nav,footer,dialog,[role],[aria-modal="true"]'
-_MAY_BE_HIDDEN = '[hidden],[aria-hidden="true"],[style]'
 _HEADING_IN_BUTTON = "button h2,button h3,button h4,button h5,button h6"
 _MAX_CHROME_SHARE = 0.4  # of the text; larger navigation may be content
 _MOST_OF_PAGE = 0.9  # of the text
@@ -178,7 +178,7 @@ def extract_main_content(document: Document, json_ld: JsonLd) -> MainContent:
     _remove_site_name(body)
     _remove_buttons(body)
     element_traits = _remove_page_chrome(body)
-    for element in body.select(_MAY_BE_HIDDEN):
+    for element in body.select(_MAY_BE_CONCEALED):
         if is_concealed(element):
             element_traits[element] = element_traits.get(element, 0) | HIDDEN
     try:

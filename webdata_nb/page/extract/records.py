@@ -83,6 +83,7 @@ _CELLS: Final = frozenset({"td", "th"})
 _FORMATTING: Final = word_set(
     "b strong i em u sup sub br wbr code mark small abbr font q cite var kbd bdi bdo dfn samp tt"
 )
+_IN_TEXT: Final = _FORMATTING | _PHRASING
 # Elements that are parts of a record, and no records themselves.
 _PARTS_ONLY: Final = (
     HEADINGS
@@ -357,7 +358,11 @@ def flatten(page: ParsedPage) -> FlatPage:
             text = collapse_whitespace(text) if text else ""
         elif len(children) == 1 and type(children[0]) is Text:
             text = collapse_whitespace(children[0].data)
-        elif machine or _is_prose(children):
+        # Most elements begin with a block, which no text has in it.
+        elif machine or (
+            getattr(children[type(children[0]) is Text], "tag", "a") in _IN_TEXT
+            and _is_prose(children)
+        ):
             is_broken = node.select_one("br") is not None
             text = collapse_whitespace(" ".join(node.strings) if is_broken else node.text)
             for link in node.select("a[href]") if tag != "a" else ():
@@ -429,7 +434,7 @@ def _is_prose(children: Sequence[Any]) -> bool:
             tag = child.tag
             if tag == "br":
                 continue
-            if tag not in _FORMATTING and tag not in _PHRASING:
+            if tag not in _IN_TEXT:
                 return False
             if tag not in _FORMATTING or child.attr("class") is not None:
                 is_formatted = False
@@ -466,7 +471,7 @@ def find_groups(flat: FlatPage) -> list[Group]:
             several = [
                 sum([part[0] == "text" for part in flat.parts[first_parts[n] : end_parts[n]]])
                 >= _MIN_PARTS
-                for n in (nodes if tag in _MAYBE_RECORDS else ())
+                for n in (nodes if length > least and tag in _MAYBE_RECORDS else ())
             ]
             if length > least and 2 * sum(several) >= len(several):
                 candidates.append((length, path))
@@ -538,7 +543,10 @@ def _alike(flat: FlatPage, nodes: Sequence[int]) -> list[list[int]]:
                 if at != zone or own != kind:
                     continue
                 for other, names in others:
-                    likeness = len(shape & other) / len(shape | other)
+                    shared = len(shape & other)
+                    likeness = shared / (len(shape) + len(other) - shared)
+                    if likeness <= best or likeness < _NAMED_SHAPE:
+                        continue
                     if tokens and names:
                         common = len(tokens & names) / min(len(tokens), len(names))
                         other_class = _SIMILAR_SHAPE if items else _SAME_SHAPE
@@ -547,7 +555,7 @@ def _alike(flat: FlatPage, nodes: Sequence[int]) -> list[list[int]]:
                         least = _NAMED_SHAPE if items else _SIMILAR_SHAPE
                     else:
                         least = _SIMILAR_SHAPE if items else _SAME_SHAPE
-                    if likeness >= least and likeness > best:
+                    if likeness >= least:
                         best, members, shapes = likeness, each, others
             if members is None or shapes is None:
                 members, shapes = [], []

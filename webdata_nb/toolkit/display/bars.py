@@ -796,7 +796,8 @@ class Widgets:
         self.bar.max = max(1, goal or 1, view.completed)
         self.bar.value = min(view.completed, goal) if goal else 0
         self.title.value = _one_line(view.description)
-        self.words.value = _lines(status_line(view))
+        line = html.escape(status_line(view))
+        self.words.value = f'<div style="{FONT};line-height:1.5">{line}</div>'
         if view.cancel_requested and not self.button.disabled:
             self.button.disabled = True
             self.button.description = "Cancelling"
@@ -818,8 +819,3 @@ def _one_line(text: str) -> str:
         f'<div style="{FONT};white-space:nowrap;overflow:hidden;text-overflow:ellipsis">'
         f"{html.escape(text)}</div>"
     )
-
-
-def _lines(text: str) -> str:
-    """Return `text` escaped, on as many lines as it needs."""
-    return f'<div style="{FONT};line-height:1.5">{html.escape(text)}</div>'

@@ -239,7 +239,7 @@ def _ending(
 def choose(want: str | bool | None, cancel: Cancel | None = None) -> PainterFactory:
     """Return the painter for this environment; must be called on the painting thread."""
     if want is False:
-        return _silent
+        return lambda _view: SilentPainter()
     output_target = place()
     if isinstance(want, str):
         if output_target in _PLACES.get(want, (output_target,)):
@@ -266,10 +266,6 @@ _WITH_BARS: Final = ("marimo", "live", "headless")
 
 def _with_button(kind: Callable[[View], Painter], cancel: Cancel | None) -> PainterFactory:
     return functools.partial(Panel, cancel=cancel) if kind is Panel else kind
-
-
-def _silent(_view: View) -> Painter:
-    return SilentPainter()
 
 
 def place() -> Place:

@@ -75,7 +75,10 @@ def _summary(metadata: Iterable[Any]) -> dict[str, Any]:
     return {
         "providers": dict(Counter(str(each.get("provider")) for each in extractions)),
         "failed": dict(kinds),
-        **{name: sum(_integer_or_zero(usage.get(name)) for usage in usages) for name in _COUNTED},
+        **{
+            name: sum(n for usage in usages if type(n := usage.get(name)) is int)
+            for name in _COUNTED
+        },
     }
 
 
@@ -114,10 +117,6 @@ def _extractions(metadata: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
         extraction = each.get("extract") if isinstance(each, Mapping) else None
         if isinstance(extraction, Mapping):
             yield extraction
-
-
-def _integer_or_zero(value: Any) -> int:
-    return value if type(value) is int else 0
 
 
 _MAX_SUBJECT_CHARS: Final = 80

@@ -621,10 +621,6 @@ def _encode_image(value: Any) -> Any:
         return _MISFIT
 
 
-def _no_fast_path(_values: Values) -> None:
-    return None
-
-
 def _encode_items(value: Any, data_type: pa.DataType) -> Any:
     return encode_items(value, data_type) if isinstance(value, list) else _MISFIT
 
@@ -636,7 +632,7 @@ def _if_items(values: Values, data_type: pa.DataType) -> Values | None:
 # By column type: the encoder of one value, and the check for converting a whole column.
 _ENCODERS: Final[dict[object, tuple[Encode, Callable[[Values], Values | None]]]] = {
     schemas.JSON: (dumps, _if_json),
-    schemas.PNG: (_encode_image, _no_fast_path),
+    schemas.PNG: (_encode_image, lambda _values: None),
     schemas.TEXT: (_encode_text, partial(_if_only, types=(str,))),
     schemas.TEXTS: (_encode_texts, _if_texts),
     schemas.WHEN: (_encode_timestamp, partial(_if_only, types=(str,))),

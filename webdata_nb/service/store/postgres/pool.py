@@ -320,16 +320,15 @@ class Availability:
         self._has_worked = False
         self._is_logged = False
 
-    def connection_opened(self) -> None:
-        """Note that a connection was opened; the first one after an outage is logged."""
-        self.connection_worked()
-        if self._is_logged:
+    def connection_worked(self, *, is_new: bool = False) -> None:
+        """Note that a connection was opened, or used without losing it.
+
+        Only a new one ends an outage in the log: a server that stops still answers on open ones.
+        """
+        self._has_worked, self.is_away = True, False
+        if is_new and self._is_logged:
             self._is_logged = False
             log.info("the database accepts connections again")
-
-    def connection_worked(self) -> None:
-        """Note that a connection was used without losing it, as some are at a server that stops."""
-        self._has_worked, self.is_away = True, False
 
     def connection_lost(self) -> None:
         """Note that a connection was lost while it was used."""
@@ -403,7 +402,7 @@ class PoolConnection(DeadlineConnection[DictRow]):
         except psycopg.Error as error:
             availability.attempt_failed(first_line(error))
             raise
-        availability.connection_opened()
+        availability.connection_worked(is_new=True)
         connection._availability = availability  # noqa: SLF001 - of this class
         return connection
 
