@@ -45,7 +45,7 @@ _SCRIPT_TIMEOUT_S: Final = 180.0
 _SUITE_TIMEOUT_S: Final = 1800.0
 _LOWEST_TIMEOUT_S: Final = 3600.0  # slow tests are among them
 # uv fails where it would compile a dependency.
-_WHEELS_ONLY: Final = ("--only-binary", ":all:", "--no-binary", "webdata-nb")
+_WHEELS_ONLY: Final = ("--only-binary", ":all:")
 _LOWEST_TESTS: Final = (
     "tests/client",
     "tests/contract",
@@ -190,7 +190,7 @@ def _check_lowest(folder: Path) -> int:
     try:
         sources = _build(folder).sources
         python = _environment("lowest", Path(sys.executable), folder)
-        install = [*_installer(python, folder), *_WHEELS_ONLY]
+        install = [*_installer(python, folder), *_WHEELS_ONLY, "--no-binary", "webdata-nb"]
         users = [*install, "--resolution", "lowest-direct", ".[all]"]
         _twice(f"{title}: uv pip install --resolution lowest-direct .[all]", users, folder=sources)
         uv = [_python(folder, _TOOLS), "-m", "uv", "pip"]
