@@ -40,7 +40,9 @@ OUTCOMES: Final[dict[str, dict[str, object]]] = {
 }
 
 
-@pytest.fixture(scope="module", params=PLATFORMS)
+@pytest.fixture(
+    scope="module", params=["win32", pytest.param("darwin", marks=pytest.mark.slow)], ids=str
+)
 def report(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, dict[str, Any]]:

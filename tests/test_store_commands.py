@@ -86,6 +86,7 @@ def test_check_passes_also_while_service_runs(shell: Shell, data: Path) -> None:
         ("DELETE FROM content WHERE rowid = 1", "contents: 1 wrong"),
     ],
 )
+@pytest.mark.slow
 def test_check_finds_contradictions(
     shell: Shell, data: Path, change: str, expected_line: str
 ) -> None:

@@ -141,6 +141,7 @@ def test_findings_name_the_pages_that_contain_a_link(
     assert (duplicate["evidence"], duplicate["count"]) == ("This title of /f1 is on two pages", 2)
 
 
+@pytest.mark.slow
 def test_parts_and_other_forms_of_the_frame(
     faulty: FaultySite, audited: pd.DataFrame, tmp_path: Path
 ) -> None:

@@ -259,10 +259,21 @@ def others(df: pd.DataFrame, _folder: Path) -> None:
 VERBS: Final[list[Callable[[pd.DataFrame, Path], None]]] = [
     *(to_parquet, to_json, to_csv, to_excel, to_sql, merge, group, concat, again, others),
 ]
+QUICK: Final = {to_parquet, to_json, to_csv, to_excel, to_sql, merge, group}
 
 
-@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.__name__)
-@pytest.mark.parametrize("backend", [pytest.param("pyarrow", marks=pytest.mark.slow), "pandas"])
+@pytest.mark.parametrize(
+    ("backend", "verb"),
+    [
+        pytest.param(
+            *(backend, verb),
+            id=f"{backend}-{verb.__name__}",
+            marks=() if backend == "pandas" and verb in QUICK else pytest.mark.slow,
+        )
+        for backend in BACKENDS
+        for verb in VERBS
+    ],
+)
 def test_verb_of_pandas(
     frames: dict[str, Frames],
     verb: Callable[[pd.DataFrame, Path], None],

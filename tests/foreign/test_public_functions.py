@@ -51,7 +51,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Each of these differs from the others in one thing.
-SLOW = VARIANTS.keys() - {"422", "empty", "lenient"}
+SLOW = VARIANTS.keys() - {"422", "lenient"}
 PARAMS = [
     pytest.param(variant, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
     for name, variant in VARIANTS.items()

@@ -44,7 +44,8 @@ def test_records_of_generated_sites_held_out() -> None:
     check(Result.of(read_sites(ours, [site(seed) for seed in HELD_OUT])))
 
 
-@pytest.mark.parametrize("split", ["dev", pytest.param("held_out", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("split", ["dev", "held_out"])
 def test_records_of_labelled_pages(split: str) -> None:
     pages = labelled_pages(split)
     result = Result.of(read_labelled(ours, pages, html_of(require("corpora"), pages)))

@@ -149,7 +149,6 @@ def test_workers_run_jobs_until_they_are_retired_or_killed(team: Team, site: Sit
     assert team.rows(job_id) == list(paths)
 
 
-@pytest.mark.smoke
 def test_retired_worker_releases_its_leases(team: Team, site: Site) -> None:
     paths = link_tree(site, depth=2, fanout=5)
     team.start_worker("first")

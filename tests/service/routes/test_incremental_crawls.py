@@ -73,7 +73,9 @@ def change_much(versions: VersionedSite) -> None:
 
 
 @pytest.mark.both_stores
-@pytest.mark.parametrize("strategy", ["bfs", "dfs", "bff"])
+@pytest.mark.parametrize(
+    "strategy", ["bfs", *(pytest.param(each, marks=pytest.mark.slow) for each in ("dfs", "bff"))]
+)
 async def test_rows_and_receipt_are_those_of_a_full_crawl(
     api: Api, site: Site, strategy: str
 ) -> None:
