@@ -104,6 +104,7 @@ def test_checkout_and_sdist_give_the_same_wheel(packages: Packages, tmp_path: Pa
     assert wheel.read_bytes() == packages.wheel.read_bytes()
 
 
+@pytest.mark.slow
 def test_sdist_gives_the_same_sdist(packages: Packages, tmp_path: Path) -> None:
     again = run_hook("build_sdist", packages.unpacked, tmp_path)
     with tarfile.open(packages.sdist) as first, tarfile.open(again) as second:

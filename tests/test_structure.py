@@ -25,6 +25,7 @@ def test_no_limit_is_below_its_ceiling() -> None:
     assert all(bounds["limit"] >= bounds["ceiling"] for bounds in BOUNDS.values())
 
 
+@pytest.mark.slow
 def test_forms_of_a_page_are_those_of_the_package() -> None:
     """A form that was renamed is renamed in the list; one that is gone is deleted from it."""
     source = concepts.Source(CHECKOUT)
@@ -32,6 +33,7 @@ def test_forms_of_a_page_are_those_of_the_package() -> None:
     assert not missing
 
 
+@pytest.mark.slow
 def test_a_concept_too_many_is_found(tmp_path: Path) -> None:
     package = tmp_path / concepts.PACKAGE
     (package / "contract").mkdir(parents=True)

@@ -61,7 +61,10 @@ def is_same(value: Any, text: str) -> bool:
     return value == text if isinstance(value, str) else float(text.replace(",", "")) == value
 
 
-@pytest.mark.parametrize("source", ["markdown", "html", "raw_html"])
+@pytest.mark.parametrize(
+    "source",
+    ["markdown", *(pytest.param(each, marks=pytest.mark.slow) for each in ("html", "raw_html"))],
+)
 def test_cells_are_what_the_page_shows(
     crawled: tuple[pd.DataFrame, dict[str, list[GeneratedTable]]], source: Any
 ) -> None:

@@ -45,6 +45,7 @@ FORMS: Final = {
     "search stream": "pd.concat(session.search_df('rain', stream=True))",
     "watch": "session.watch_df(url, out=out)",
 }
+USUAL_FORMS: Final = {"crawl", "stream", "list", "search", "watch"}
 SCRIPT: Final = """
 import sys
 import pandas as pd
@@ -112,8 +113,16 @@ def has_joined(df: pd.DataFrame) -> bool:
 # What is joined
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("runs_on", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize(
+    ("form", "runs_on"),
+    [
+        pytest.param(
+            *(form, runs_on), marks=() if runs_on and form in USUAL_FORMS else pytest.mark.slow
+        )
+        for form in FORMS
+        for runs_on in (False, True)
+    ],
+)
 def test_same_call_joins_the_job_of_a_killed_one(
     service: WireService, connected: Session, tmp_path: Path, form: str, *, runs_on: bool
 ) -> None:

@@ -111,7 +111,9 @@ MANY_PATHS: dict[str, list[str]] = {
 }
 
 
-@pytest.mark.parametrize("style", ["default", "dark_background"])
+@pytest.mark.parametrize(
+    "style", ["default", pytest.param("dark_background", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", MANY_PATHS)
 def test_what_is_written_fits_its_box_and_can_be_read(name: str, style: str) -> None:
     urls = [f"https://a.test/{path}" for path in MANY_PATHS[name]]
