@@ -109,7 +109,6 @@ def test_pytest_collects_every_test() -> None:
     assert hidden == []
 
 
-@pytest.mark.slow
 def test_no_module_defines_a_name_twice() -> None:
     """A second `log` would also replace the first one in the functions above it."""
     twice = []
