@@ -386,10 +386,11 @@ MIN_MENU_LINKS = 2
 MIN_TEXT_WORDS = 30
 """A hidden element of plain text is content above this many words."""
 
-MAY_BE_HIDDEN: Final = '[hidden],[style*="none" i],[style*="hidden" i]'
-"""A selector of the elements for which `is_hidden_part` may be true."""
-
 _HIDING_STYLES = ("display:none", "visibility:hidden")
+MAY_BE_HIDDEN: Final = '[hidden],[style*="none" i],[style*="hidden" i]'
+"""A selector of the elements that `is_hidden_part` may accept: it has the values of all
+`_HIDING_STYLES`."""
+
 _STRUCTURE = "a[href],h1,h2,h3,h4,h5,h6,li"
 
 
