@@ -134,7 +134,13 @@ def traits_of(name: str) -> int:
 
 @lru_cache(maxsize=1 << 15)
 def _traits_of_token(token: str) -> int:
-    lower, words = token.lower(), _words_of(token)
+    lower = token.lower()
+    if not token.isascii():
+        parts = _WORD_BOUNDARY.split(token)
+    else:
+        spaced = token if token.islower() else _CAMEL_CASE.sub(" ", token)
+        parts = spaced.lower().translate(_SEPARATORS).split()
+    words = [word for part in parts if (word := part.rstrip(_DIGITS).lower())]
     if not 0 < len(words) <= _MAX_WORDS:
         return 0
     traits = ARTICLE_BODY if _ARTICLE_BODY.fullmatch(lower) else 0
@@ -146,34 +152,15 @@ def _traits_of_token(token: str) -> int:
         if word in _WORDS:
             traits |= _WORDS[word]
     if "-" in lower or "visually" in words:
-        traits |= _traits_of_phrases(lower, words)
+        if "screen-reader" in lower or ("visually" in words and "hidden" in words):
+            traits |= UNSEEN
+        if any(phrase in lower for phrase in _RELATED_PHRASES):
+            traits |= RELATED
     if traits & SIDEBAR and words[-1] in _LAYOUT_WORDS:
         traits &= ~SIDEBAR  # the grid of the page and its sidebar
     if "embed" in words or "embedded" in words:
         traits &= ~SHARING
     return traits & ~CONTENT if traits & NOT_CONTENT else traits
-
-
-def _words_of(token: str) -> list[str]:
-    """Split a token into lower-case words without trailing digits."""
-    if not token.isascii():
-        parts = _WORD_BOUNDARY.split(token)
-    else:
-        spaced = token if token.islower() else _CAMEL_CASE.sub(" ", token)
-        parts = spaced.lower().translate(_SEPARATORS).split()
-    words = [part.rstrip(_DIGITS).lower() for part in parts]
-    return [word for word in words if word]
-
-
-def _traits_of_phrases(lower: str, words: list[str]) -> int:
-    """Return the traits of word combinations."""
-    traits = 0
-    if "screen-reader" in lower or ("visually" in words and "hidden" in words):
-        traits |= UNSEEN
-    for phrase in _RELATED_PHRASES:
-        if phrase in lower:
-            traits |= RELATED
-    return traits
 
 
 _SECTION_NUMBER: Final = re.compile(r"\W*(?:[A-Z]\.|\d+\.|\d+\b)[\d.]*\s+")
@@ -193,8 +180,14 @@ def is_named_by_subject(section: Element, identifier: str) -> bool:
     if heading is None:
         return False
     text = text_of(heading)
-    if not is_trailer_heading(text) and _is_made_from(text, identifier):
-        return True
+    if not is_trailer_heading(text):
+        name = letters_and_digits(identifier)
+        for title in (text, _SECTION_NUMBER.sub("", text, count=1)):
+            slug = letters_and_digits(title)
+            if slug and name.endswith(slug):
+                if not traits_of(name[: -len(slug)]) & NOT_CONTENT:  # a prefix such as ``s-``
+                    return True
+                break
     if traits_of(identifier[:MAX_NAME_LENGTH]) & _NEVER_TEXT:
         return False
     return is_one_of_sections(section)
@@ -217,12 +210,25 @@ def is_one_of_sections(section: Element) -> bool:
     The other has a heading of the same level, and neither its id nor its heading is boilerplate.
     """
     heading = opening_heading(section)
-    return heading is not None and _has_beside(section, heading) and _holds_text(section)
+    if heading is None or not _has_beside(section, heading):
+        return False
+    if section.select_one("pre") is not None:
+        return True
+    # Text rather than links.
+    length = len(text_of(section))
+    link_length = sum(len(text_of(link)) for link in section.select("a"))
+    return length >= _MIN_TEXT_LENGTH and link_length <= _MAX_LINK_SHARE * length
 
 
 def _has_beside(section: Element, heading: Element) -> bool:
-    for name in ("previous_sibling", "next_sibling"):
-        other = _visible_neighbour(section, name)
+    for direction in ("previous_sibling", "next_sibling"):
+        other: Node | None = getattr(section, direction)
+        for _ in range(_MAX_SPACES):
+            if other is None or _is_visible(other):
+                break
+            other = getattr(other, direction)
+        else:
+            continue
         if (
             isinstance(other, Element)
             and other.tag == section.tag
@@ -239,40 +245,12 @@ def _has_beside(section: Element, heading: Element) -> bool:
     return False
 
 
-def _visible_neighbour(section: Element, direction: str) -> Node | None:
-    node: Node | None = getattr(section, direction)
-    for _ in range(_MAX_SPACES):
-        if node is None or _is_visible(node):
-            return node
-        node = getattr(node, direction)
-    return None
-
-
 def _is_visible(node: Node) -> bool:
     """Return whether a node has text near its start."""
     if isinstance(node, Element):
         texts = islice(node.descendants, _MAX_NODES_BEFORE_HEADING)
         return any(type(text) is Text and bool(text.data.strip()) for text in texts)
     return type(node) is Text and bool(node.data.strip())
-
-
-def _is_made_from(heading: str, identifier: str) -> bool:
-    """Return whether an id is a heading, after a prefix such as ``s-``."""
-    name = letters_and_digits(identifier)
-    for text in (heading, _SECTION_NUMBER.sub("", heading, count=1)):
-        slug = letters_and_digits(text)
-        if slug and name.endswith(slug):
-            return not traits_of(name[: -len(slug)]) & NOT_CONTENT
-    return False
-
-
-def _holds_text(section: Element) -> bool:
-    """Return whether a section holds code or text rather than links."""
-    if section.select_one("pre") is not None:
-        return True
-    length = len(text_of(section))
-    links = sum(len(text_of(link)) for link in section.select("a"))
-    return length >= _MIN_TEXT_LENGTH and links <= _MAX_LINK_SHARE * length
 
 
 _ENGLISH: Final = word_pattern("english_headings", r"\W*(?:\d+\s+)?(?:%s)")
@@ -423,7 +401,16 @@ class BlockTree:
         self.root: Block = self.all_blocks[0]
         for run in self.all_text_runs:
             if run.words >= _MIN_SENTENCE_WORDS:
-                run.prose = _is_prose(run)
+                # A sentence rather than a label or a list of links.
+                tag = run.block.tag
+                run.prose = run.link_words * 2 < run.words and (
+                    run.words >= _MIN_PARAGRAPH_WORDS
+                    or (
+                        tag not in HEADINGS
+                        and tag != "figcaption"
+                        and run.pieces[-1].rstrip()[-1] in _SENTENCE_ENDS
+                    )
+                )
         for block in reversed(self.all_blocks):
             parent = block.parent
             if parent is not None:
@@ -625,16 +612,3 @@ def _is_plain_code(code: Element) -> bool:
         part = inner
     structure = _PRE_WITH_STRUCTURE if code.tag == "pre" else _CODE_WITH_STRUCTURE
     return code.select_one(structure) is None
-
-
-def _is_prose(run: TextRun) -> bool:
-    """Return whether a text run is a sentence rather than a label or a list of links."""
-    words = run.words
-    if words < _MIN_SENTENCE_WORDS or run.link_words * 2 >= words:
-        return False
-    if words >= _MIN_PARAGRAPH_WORDS:
-        return True
-    tag = run.block.tag
-    if tag in HEADINGS or tag == "figcaption":
-        return False
-    return run.pieces[-1].rstrip()[-1] in _SENTENCE_ENDS
