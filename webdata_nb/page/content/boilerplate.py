@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.content.block_tree import (
@@ -53,6 +52,12 @@ _STRONG_SIGNS: Final = OVERLAY | FOOTER | SIGN_UP | SHARING | ASIDE
 _BOILERPLATE_TRAITS: Final = (
     NAVIGATION | SIDEBAR | FOOTER | CONSENT | OVERLAY | SHARING | RELATED | ADVERTISING
 ) | (TAGS | COMMENTS | SIGN_UP | UNSEEN)
+_TRAITS_BY_KIND: Final[dict[PageKind, int]] = {
+    "article": _BOILERPLATE_TRAITS | PROMOTION,
+    "forum": _BOILERPLATE_TRAITS | ASIDE,
+    "product": _BOILERPLATE_TRAITS | ASIDE | CAPTION,
+    "other": _BOILERPLATE_TRAITS | ASIDE | CAPTION,
+}
 _HIDDEN_BOILERPLATE: Final = OVERLAY | NAVIGATION | SIGN_UP | SIDEBAR
 _NOTE_ROLES: Final = frozenset({"note", "doc-footnote", "doc-endnote", "doc-endnotes"})
 _ROWS_OF_LINKS: Final = NAVIGATION | SHARING | TAGS
@@ -142,7 +147,9 @@ def _is_boilerplate(block: Block, totals: PageTotals) -> bool:
         return False
     if tag == "aside":
         is_small = block.words < 0.75 * totals.words and not block.has_h1
-        return is_small and not (_is_note(block) or _holds_code(block))
+        role, class_names = block.element.attr("role"), block.element.attr("class")
+        is_footnote = role in _NOTE_ROLES or "footnote" in (class_names or "").lower()
+        return is_small and not (is_footnote or _holds_code(block))
     if tag == "header":
         holds_text = block.prose >= _SENTENCE_WORDS
         holds_headline = block.has_h1 and block.words < _MAX_HEADLINE_WORDS
@@ -152,12 +159,6 @@ def _is_boilerplate(block: Block, totals: PageTotals) -> bool:
     return tag not in _EXEMPT_TAGS and _is_boilerplate_by_name(block, totals)
 
 
-def _is_note(aside: Block) -> bool:
-    """Return whether an aside is a footnote."""
-    role, class_names = aside.element.attr("role"), aside.element.attr("class")
-    return role in _NOTE_ROLES or (class_names is not None and "footnote" in class_names.lower())
-
-
 def _holds_code(block: Block) -> bool:
     """Return whether a block is an example or a text about code rather than links."""
     few_links = block.link_words <= _MAX_LINKS_BESIDE_CODE * block.words
@@ -165,7 +166,7 @@ def _holds_code(block: Block) -> bool:
 
 
 def _is_boilerplate_by_name(block: Block, totals: PageTotals) -> bool:
-    traits = block.traits & _boilerplate_traits(totals.kind)
+    traits = block.traits & _TRAITS_BY_KIND[totals.kind]
     if (  # the author of a forum message
         block.traits & MEMBER
         and (totals.kind == "forum" or totals.comments_are_content)
@@ -176,34 +177,18 @@ def _is_boilerplate_by_name(block: Block, totals: PageTotals) -> bool:
     if not traits or block.has_h1:
         return False
     if traits & COMMENTS:
-        if _are_comments_beside_content(block, totals):
+        if totals.kind == "article":
+            is_beside_content = totals.prose - block.prose > _MIN_SECTION_WORDS
+        else:
+            is_content = totals.kind == "forum" and totals.comments_are_content
+            is_beside_content = not is_content and block.prose < 0.5 * totals.prose
+        if is_beside_content:
             return True
         traits &= ~COMMENTS
         if not traits or totals.kind == "article":
             return False
-    return not _is_tab(block, traits, totals) and _is_small(block, traits, totals)
-
-
-def _boilerplate_traits(kind: PageKind) -> int:
-    if kind == "article":
-        return _BOILERPLATE_TRAITS | PROMOTION
-    return _BOILERPLATE_TRAITS | ASIDE if kind == "forum" else _BOILERPLATE_TRAITS | ASIDE | CAPTION
-
-
-def _are_comments_beside_content(block: Block, totals: PageTotals) -> bool:
-    if totals.kind == "article":
-        return totals.prose - block.prose > _MIN_SECTION_WORDS
-    if totals.kind == "forum" and totals.comments_are_content:
-        return False
-    return block.prose < 0.5 * totals.prose
-
-
-def _is_tab(block: Block, traits: int, totals: PageTotals) -> bool:
-    """Return whether a block with text waits for a click: a tab, an accordion."""
-    return traits == UNSEEN and totals.kind != "article" and block.prose >= _SENTENCE_WORDS
-
-
-def _is_small(block: Block, traits: int, totals: PageTotals) -> bool:
+    if traits == UNSEEN and totals.kind != "article" and block.prose >= _SENTENCE_WORDS:
+        return False  # a tab or an accordion, whose text waits for a click
     if traits & CONSENT:
         return block.words < 0.8 * totals.words
     if traits == NAVIGATION and block.prose and block.link_words < 0.4 * block.words:
@@ -260,8 +245,18 @@ _REPEATABLE: Final = frozenset({"p", "li", "blockquote"})
 
 
 def trim_article(tree: BlockTree, region: Block, headline: TextRun | None) -> None:
-    """Drop trailers, headline, byline and captions of an article."""
-    _drop_trailers(tree, region)
+    """Drop trailers, headline, byline and captions of an article.
+
+    Trailers are small sections with a heading such as "Related" or "Comments".
+    """
+    max_words = 0.35 * region.words
+    for run in tree.text_runs_in(region):
+        block = run.block
+        if run.words > _MAX_TRAILER_WORDS or block is region or block.tag not in _TRAILER_TAGS:
+            continue
+        text = run.text
+        if len(text) <= _MAX_TRAILER_LENGTH and is_trailer_heading(text):
+            _drop_trailer(tree, run, region, max_words)
     tree.apply_drops()
     title = None if headline is None else headline.block
     for block in _remaining_blocks(tree, region):
@@ -291,21 +286,19 @@ def trim_teasers(tree: BlockTree, region: Block) -> None:
         block = run.block
         only_link = run.link_words >= run.words and block.tag in _TEASER_TAGS
         if only_link and (
-            _is_in_table_row(block) or block.element.select_one("img,picture") is not None
+            (
+                (cell := block.parent) is not None
+                and cell.tag in {"td", "th"}
+                and (row := cell.parent) is not None
+                and cell.words < row.words  # beside cells with text
+            )
+            or block.element.select_one("img,picture") is not None
         ):
             continue
         if only_link or (
             run.link_words and block.tag != "li" and _TEASER.match(run.text) is not None
         ):
             block.dropped = True
-
-
-def _is_in_table_row(block: Block) -> bool:
-    """Return whether a block is in a table cell beside cells with text."""
-    cell = block.parent
-    if cell is None or cell.tag not in {"td", "th"} or cell.parent is None:
-        return False
-    return cell.words < cell.parent.words
 
 
 def trim_repeats(tree: BlockTree, region: Block) -> None:
@@ -338,7 +331,20 @@ def trim_controls(tree: BlockTree, region: Block) -> None:
 
 def trim_header(tree: BlockTree, region: Block, headline: TextRun | None) -> None:
     """Drop rows of links above the headline, each with the page header around it."""
-    above, end = _texts_above(tree, region, headline)
+    if headline is not None and not region.index <= headline.block.index < region.end:
+        headline = None  # the first ``h1`` takes its place
+    above: list[TextRun] = []
+    for run in tree.text_runs:
+        if run.block.index < region.index:
+            continue
+        if run.block.index >= region.end:
+            return
+        if run is headline or (headline is None and run.block.tag == "h1"):
+            end = run.block.index
+            break
+        above.append(run)
+    else:
+        return
     words = sum(run.words for run in above)
     if words > max(_MAX_HEADER_WORDS, _MAX_HEADER_SHARE * region.words):
         return
@@ -346,50 +352,26 @@ def trim_header(tree: BlockTree, region: Block, headline: TextRun | None) -> Non
     skip = 0
     for run in above:
         header = run.block
-        if header is region or header.index < skip or not _is_row_of_links(run):
+        if header is region or header.index < skip:
+            continue
+        if header.links < _MIN_ROW_LINKS or not run.link_words or header.words != run.words:
+            continue
+        # Nothing but signs stands between the links.
+        signs = sum(not any(map(str.isalnum, word)) for word in run.text.split())
+        if run.link_words + signs < run.words:
             continue
         while (
             (parent := header.parent) is not None
             and parent is not region
             and parent.end <= end
             and not parent.prose
-            and not _has_between(headings, parent.index, parent.end)
+            and (
+                (at := bisect_left(headings, parent.index)) == len(headings)
+                or headings[at] >= parent.end
+            )
         ):
             header = parent
         header.dropped, skip = True, header.end
-
-
-def _has_between(indices: list[int], first: int, end: int) -> bool:
-    """Return whether sorted `indices` have one from `first` to before `end`."""
-    at = bisect_left(indices, first)
-    return at < len(indices) and indices[at] < end
-
-
-def _texts_above(
-    tree: BlockTree, region: Block, headline: TextRun | None
-) -> tuple[list[TextRun], int]:
-    """Return the texts of `region` above its headline or first ``h1``, and the index of that."""
-    if headline is not None and not region.index <= headline.block.index < region.end:
-        headline = None
-    above: list[TextRun] = []
-    for run in tree.text_runs:
-        if run.block.index < region.index:
-            continue
-        if run.block.index >= region.end:
-            break
-        if run is headline or (headline is None and run.block.tag == "h1"):
-            return above, run.block.index
-        above.append(run)
-    return [], 0
-
-
-def _is_row_of_links(run: TextRun) -> bool:
-    """Return whether a block is links with nothing but signs between them."""
-    block = run.block
-    if block.links < _MIN_ROW_LINKS or not run.link_words or block.words != run.words:
-        return False
-    signs = sum(not any(map(str.isalnum, word)) for word in run.text.split())
-    return run.link_words + signs >= run.words
 
 
 def _remaining_blocks(tree: BlockTree, region: Block) -> Iterator[Block]:
@@ -432,18 +414,6 @@ def _is_article_frame(block: Block, region: Block) -> bool:
     )
 
 
-def _drop_trailers(tree: BlockTree, region: Block) -> None:
-    """Drop small sections with a heading such as "Related" or "Comments"."""
-    max_words = 0.35 * region.words
-    for run in tree.text_runs_in(region):
-        block = run.block
-        if run.words > _MAX_TRAILER_WORDS or block is region or block.tag not in _TRAILER_TAGS:
-            continue
-        text = run.text
-        if len(text) <= _MAX_TRAILER_LENGTH and is_trailer_heading(text):
-            _drop_trailer(tree, run, region, max_words)
-
-
 def _drop_trailer(tree: BlockTree, run: TextRun, region: Block, max_words: float) -> None:
     """Drop the largest block that starts with `run`, or the blocks up to the next heading.
 
@@ -462,7 +432,15 @@ def _drop_trailer(tree: BlockTree, run: TextRun, region: Block, max_words: float
             _is_in_prose(tree, [section], region) or is_one_of_sections(section.element)
         )
     elif heading.tag in HEADINGS:
-        following = list(islice(_section_after(tree, heading), _MAX_TRAILER_BLOCKS))
+        following: list[Block] = []  # siblings up to the next heading of a section
+        index, end = heading.end, heading.parent.end if heading.parent else 0
+        while index < end and len(following) < _MAX_TRAILER_BLOCKS:
+            block = tree.all_blocks[index]
+            if block.tag in _SECTION_HEADINGS:
+                break
+            if block.is_active:
+                following.append(block)
+            index = block.end
         if (
             len(following) < _MAX_TRAILER_BLOCKS
             and sum(block.words for block in following) < max_words
@@ -485,16 +463,3 @@ def _is_in_prose(tree: BlockTree, section: list[Block], region: Block) -> bool:
     end = section[-1].end
     later = (run for run in tree.text_runs_in(region) if run.prose and run.block.index >= end)
     return sum(run.words for run in later if not run.block.dropped) >= _MIN_SECTION_PROSE
-
-
-def _section_after(tree: BlockTree, heading: Block) -> Iterator[Block]:
-    """Yield the following siblings of `heading` up to the next section heading."""
-    end = heading.parent.end if heading.parent else 0
-    index = heading.end
-    while index < end:
-        block = tree.all_blocks[index]
-        if block.tag in _SECTION_HEADINGS:
-            return
-        if block.is_active:
-            yield block
-        index = block.end
