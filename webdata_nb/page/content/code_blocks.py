@@ -47,7 +47,10 @@ def mark_code_blocks(document: Document) -> None:
     of code per row or per element.
     """
     for table in document.select("code table"):
-        _unwrap_code(table)
+        # A table of numbers and lines has no ``code`` around it; a ``pre`` keeps it.
+        code = nearest_ancestor(table, {"code", "pre"})
+        if code is not None and code.tag == "code" and nearest_ancestor(code, {"pre"}) is None:
+            code.unwrap()
     for code in _matches(document, _BLOCK_CODE):
         if _is_block_code(code):
             code.tag = "pre"
@@ -65,13 +68,6 @@ def _matches(document: Document, selectors: Iterable[str]) -> Iterator[Element]:
         yield from document.select(selector)
 
 
-def _unwrap_code(table: Element) -> None:
-    """Remove ``code`` around a table of numbers and lines; a ``pre`` keeps it."""
-    code = nearest_ancestor(table, {"code", "pre"})
-    if code is not None and code.tag == "code" and nearest_ancestor(code, {"pre"}) is None:
-        code.unwrap()
-
-
 def _is_block_code(code: Element) -> bool:
     """Return whether ``code`` is shown as a block; its text is then without outer white space."""
     if nearest_ancestor(code, {"pre", "code", "table", "a"}) is not None:
@@ -85,19 +81,15 @@ def _is_block_code(code: Element) -> bool:
         return False
     if style is not None and style[0].startswith("display") and not has_lines:
         return False
-    _trim_start(code, keep_indentation=has_lines)
-    return True
-
-
-def _trim_start(code: Element, *, keep_indentation: bool) -> None:
     for node in code.descendants:
         if type(node) is Text:
             text = node.data.lstrip()
             blank = node.data[: len(node.data) - len(text)]
-            indentation = blank.rpartition("\n")[2] if keep_indentation else ""
+            indentation = blank.rpartition("\n")[2] if has_lines else ""
             node.data = indentation + text
             if text:
-                return
+                break
+    return True
 
 
 def _holds_program(element: Element) -> bool:
@@ -125,7 +117,8 @@ def _replace_table(table: Element) -> None:
         code = [cell for cell in cells if _CODE_CELL.search(cell.attr("class") or "")]
         if len(code) != 1 or not all(_is_number(cell) for cell in cells if cell not in code):
             return
-        lines += _lines_of(code[0])
+        elements = code[0].select(_LINE_ELEMENTS) or code
+        lines += [element.text.strip("\n") for element in elements]
     text = "\n".join(lines).replace("\xa0", " ")
     if text.strip():
         table.replace_with(make_element("pre", [Text(text)]))
@@ -138,11 +131,6 @@ def _is_number(cell: Element) -> bool:
         not any(map(str.isalpha, text))
         and (_NUMBER_CELL.search(cell.attr("class") or "") is not None or text.strip().isdigit())
     )
-
-
-def _lines_of(cell: Element) -> list[str]:
-    lines = cell.select(_LINE_ELEMENTS) or [cell]
-    return [line.text.strip("\n") for line in lines]
 
 
 _PREFIXES = ("language-", "lang-", "highlight-source-", "highlight-", "src-", "brush:")
@@ -230,12 +218,19 @@ def _exact_text(block: Element) -> str:
     text = _text_without(block, skipped)
     if _NUMBER.match(text) is not None:
         numbers = {
-            element for element in block.select(_LINE_NUMBERS) if _is_numbers(element.text, text)
+            element
+            for element in block.select(_LINE_NUMBERS)
+            if len((shown := element.text).strip()) < len(text.strip())  # not all of the block
+            and all(number.rstrip(".:|").isdigit() for number in shown.split())
         }
         text = _text_without(block, skipped | numbers) if numbers else text
-    if "\n" not in text.strip() and (rows := _separate_rows(block)):
-        return "\n".join(row.text for row in rows)
-    return text
+    if "\n" in text.strip():
+        return text
+    rows = block.select(_ROW_SPANS)  # shown as lines by a style sheet, if they are all of the text
+    if len(rows) < 2 or any(row.parent != rows[0].parent for row in rows):  # noqa: PLR2004 - one is the whole text
+        return text
+    texts = [row.text for row in rows]
+    return "\n".join(texts) if sum(map(len, texts)) >= len(block.text.strip()) else text
 
 
 def _text_without(block: Element, skipped: Collection[Element]) -> str:
@@ -254,22 +249,6 @@ def _is_label(element: Element) -> bool:
     if element.tag == "code":
         return False
     return not text or element.tag in _COPY_TAGS or _COPY_WORD.match(text) is not None
-
-
-def _is_numbers(text: str, whole: str) -> bool:
-    """Return whether a text is line numbers, and not all of a block."""
-    numbers = text.split()
-    return all(number.rstrip(".:|").isdigit() for number in numbers) and (
-        len(text.strip()) < len(whole.strip())
-    )
-
-
-def _separate_rows(block: Element) -> list[Element]:
-    """Return the elements that a style sheet shows as lines; none if they are not all of it."""
-    rows = block.select(_ROW_SPANS)
-    if len(rows) < 2 or any(row.parent != rows[0].parent for row in rows):  # noqa: PLR2004 - one is the whole text
-        return []
-    return rows if sum(len(row.text) for row in rows) >= len(block.text.strip()) else []
 
 
 def text_of_lines(block: Element, skipped: Collection[Element] = ()) -> str:
@@ -313,7 +292,17 @@ def language(block: Element) -> str:
     levels, others = _WRAPPER_LEVELS, _TABLE_LEVELS
     while levels and isinstance(wrapper, Element) and wrapper.tag in _WRAPPERS:
         if name := _declared_language(wrapper):
-            return name if _is_only_code(block, wrapper) else ""
+            blocks = wrapper.find_all("pre", limit=3)
+            is_only_code = len(blocks) == 1 or (
+                len(blocks) == 2  # noqa: PLR2004 - the numbers and the code
+                and not any(
+                    character.isalpha()
+                    for other in blocks
+                    if other != block
+                    for character in other.text
+                )
+            )
+            return name if is_only_code else ""
         if wrapper.tag in _TABLE_PARTS and others:
             others -= 1
         else:
@@ -322,41 +311,36 @@ def language(block: Element) -> str:
     return ""
 
 
-def _is_only_code(block: Element, wrapper: Element) -> bool:
-    """Return whether a wrapper holds no other code, apart from line numbers."""
-    blocks = wrapper.find_all("pre", limit=3)
-    return len(blocks) == 1 or (
-        len(blocks) == 2  # noqa: PLR2004 - the numbers and the code
-        and not any(
-            character.isalpha() for other in blocks if other != block for character in other.text
-        )
-    )
-
-
 def _declared_language(element: Element) -> str:
     count = len(element.attrs)  # several times faster than a lookup
     if not count:
         return ""
     classes = element.attr("class")
     label = None
-    if count > 1 or classes is None:
-        label = next(filter(None, map(element.attr, _LABELS)), None) or _lang_attribute(element)
     is_code = element.tag in {"pre", "code"}
+    if count > 1 or classes is None:
+        label = next(filter(None, map(element.attr, _LABELS)), None)
+        lang = element.attr("lang") if label is None and is_code else None
+        # Of code, it may be a programming language.
+        if lang and (lang.lower() in _SHORT_LANGUAGES or not _NATURAL_LANGUAGE.fullmatch(lang)):
+            label = lang
     return _choose_language(label or "", classes or "", is_code) if classes or label else ""
-
-
-def _lang_attribute(element: Element) -> str | None:
-    """Return the ``lang`` of code where it is a programming language."""
-    value = element.attr("lang") if element.tag in {"pre", "code"} else None
-    if value and (value.lower() in _SHORT_LANGUAGES or not _NATURAL_LANGUAGE.fullmatch(value)):
-        return value
-    return None
 
 
 @lru_cache(maxsize=1024)
 def _choose_language(label: str, classes: str, is_code: bool) -> str:
     tokens = classes[:_MAX_CLASS_CHARACTERS].split()
-    names = [label, *_prefixed(tokens), *_classes_with_marker(tokens)]
+    names = [label]
+    for token, following in pairwise([*tokens, ""]):
+        for prefix in _PREFIXES:
+            if token.lower().startswith(prefix):
+                names.append((token[len(prefix) :] or following).rstrip(";"))
+                break
+    if any(token.lower() in {"hljs", "sourcecode", "prettyprint", "src"} for token in tokens):
+        # A class next to that of a highlighter may be the language.
+        names += [
+            token for token in tokens if token.lower() not in _HIGHLIGHTED and "-" not in token
+        ]
     if is_code or not _MARKERS.isdisjoint(token.lower() for token in tokens):
         names += [token for token in tokens if token.lower() in _NAMES]
     return next(
@@ -367,21 +351,6 @@ def _choose_language(label: str, classes: str, is_code: bool) -> str:
         ),
         "",
     )
-
-
-def _prefixed(tokens: list[str]) -> Iterator[str]:
-    for token, following in pairwise([*tokens, ""]):
-        for prefix in _PREFIXES:
-            if token.lower().startswith(prefix):
-                yield (token[len(prefix) :] or following).rstrip(";")
-                break
-
-
-def _classes_with_marker(tokens: list[str]) -> list[str]:
-    """Return the classes next to a highlighter's, such as ``hljs``; one may be the language."""
-    if not any(token.lower() in {"hljs", "sourcecode", "prettyprint", "src"} for token in tokens):
-        return []
-    return [token for token in tokens if token.lower() not in _HIGHLIGHTED and "-" not in token]
 
 
 def longest_run(text: str) -> int:
