@@ -177,16 +177,27 @@ def _date_at(
     start, end = match.span()
     if text[start - 1 : start].isdigit() or text[end : end + 1].isdigit():
         return None
-    year = _common_era(int(match[0]))
-    if year is None:
+    year = int(match[0])
+    if year in _BUDDHIST_YEARS:
+        year -= _BUDDHIST_ERA
+    elif year not in _YEARS:
         return None
     left = text[max(0, start - _LEFT_LENGTH) : start]
     right = text[end : end + _RIGHT_LENGTH]
     before = _LEFT if _DIGIT.search(left) else ()
     if before and (numeric := _NUMERIC.search(left)) and not _MORE_NUMBERS.match(right):
-        found = _numeric_date(numeric, year, day_first=day_first)
+        first, second = int(numeric[1]), int(numeric[3])
+        if numeric[2] == "." or first > _MONTHS_PER_YEAR or first == second:
+            begins_with_day, ambiguous = True, False
+        elif second > _MONTHS_PER_YEAR:
+            begins_with_day, ambiguous = False, False
+        elif day_first is None:
+            return None
+        else:
+            begins_with_day, ambiguous = day_first, True
+        found = _date(year, second, first) if begins_with_day else _date(year, first, second)
         begin = start - len(left) + numeric.start()
-        return found and DateMatch(found[0], begin, end, found[1])
+        return None if found is None else DateMatch(found, begin, end, ambiguous)
     for pattern in before:
         if (part := pattern.search(left)) and (day := _named_date(part, year, language)):
             return DateMatch(day, start - len(left) + part.start(), end)
@@ -196,34 +207,11 @@ def _date_at(
     return None
 
 
-def _common_era(year: int) -> int | None:
-    if year in _BUDDHIST_YEARS:
-        return year - _BUDDHIST_ERA
-    return year if year in _YEARS else None
-
-
 def _named_date(match: re.Match[str], year: int, language: str) -> date | None:
     """Return the date of a match with a `day`, and a `month` or its `name`."""
     groups = match.groupdict()
     month = month_number(groups["name"], language) if "name" in groups else int(groups["month"])
     return _date(year, month or 0, int(groups["day"]))
-
-
-def _numeric_date(
-    match: re.Match[str], year: int, *, day_first: bool | None
-) -> tuple[date, bool] | None:
-    """Return the date of two numbers and a separator, and whether it is ambiguous."""
-    first, second = int(match[1]), int(match[3])
-    if match[2] == "." or first > _MONTHS_PER_YEAR or first == second:
-        order, ambiguous = True, False
-    elif second > _MONTHS_PER_YEAR:
-        order, ambiguous = False, False
-    elif day_first is None:
-        return None
-    else:
-        order, ambiguous = day_first, True
-    day = _date(year, second, first) if order else _date(year, first, second)
-    return (day, ambiguous) if day is not None else None
 
 
 def _date(year: int, month: int, day: int) -> date | None:
@@ -400,13 +388,22 @@ class PageDates:
         self._language = language or ""
         self._visible = visible
         self._plausible = DateRange(EARLIEST, page.source.fetched_at.date() + timedelta(days=1))
-        self._day_first = _begins_with_day(self._language, page.source.final_url)
+        domain = (urlsplit(page.source.final_url).hostname or "").rpartition(".")[2]
+        if self._language.lower() in _MONTH_FIRST:
+            self._day_first = domain in _DAY_FIRST_DOMAINS
+        else:
+            is_english = self._language.lower() in {"", "en"}
+            self._day_first = not is_english or domain not in _GENERIC_DOMAINS
 
     def published(self) -> PageDate | None:
         """Return when the page was published."""
         declared = next(self._declared_published(), None)
-        if (in_url := self._in_url()) is not None:
-            return declared if declared is not None and declared.day == in_url.day else in_url
+        for pattern in _URL_DATES:
+            for match in pattern.finditer(self._page.source.final_url):
+                day = _date(int(match["year"]), int(match["month"]), int(match["day"]))
+                if day is not None and day in self._plausible:
+                    is_same = declared is not None and declared.day == day
+                    return declared if is_same else PageDate(day, None, "url")
         if declared is not None:
             return self._local(declared) if self._visible else declared
         return next(self._undeclared(), None)
@@ -465,18 +462,6 @@ class PageDates:
     def _beside_headline(self) -> list[VisibleDate]:
         return self._tree.beside_headline()
 
-    def _in_url(self) -> PageDate | None:
-        for pattern in _URL_DATES:
-            for match in pattern.finditer(self._page.source.final_url):
-                parts = match.groupdict()
-                try:
-                    day = date(int(parts["year"]), int(parts["month"]), int(parts["day"]))
-                except ValueError:
-                    continue
-                if day in self._plausible:
-                    return PageDate(day, None, "url")
-        return None
-
     def _in_metas(self, names: tuple[str, ...]) -> Iterator[PageDate]:
         metas = self._page.head.metas
         for name in names:
@@ -495,16 +480,12 @@ class PageDates:
         if moment is not None:
             found = PageDate(moment.date(), moment, source)
             return found if found.day in self._plausible else None
-        for day in self._days_in(text[:_MAX_TEXT]):
-            if day in self._plausible:
+        text = text[:_MAX_TEXT]
+        dates = find_dates(text, language=self._language, day_first=self._day_first)
+        for day in chain([parse_date(text)], (each.day for each in dates)):
+            if day is not None and day in self._plausible:
                 return PageDate(day, None, source)
         return None
-
-    def _days_in(self, text: str) -> Iterator[date]:
-        if (compact := parse_date(text)) is not None:
-            yield compact
-        dates = find_dates(text, language=self._language, day_first=self._day_first)
-        yield from (each.day for each in dates)
 
     def _local(self, declared: PageDate) -> PageDate:
         """Return a time in UTC as the page shows it: its day may be another one there."""
@@ -529,14 +510,6 @@ def _page_date(found: VisibleDate, source: str) -> PageDate:
 def _each(found: VisibleDate | None, source: str) -> Iterator[PageDate]:
     if found is not None:
         yield _page_date(found, source)
-
-
-def _begins_with_day(language: str, url: str) -> bool:
-    """Return whether numeric dates of a page begin with the day."""
-    domain = (urlsplit(url).hostname or "").rpartition(".")[2]
-    if language.lower() in _MONTH_FIRST:
-        return domain in _DAY_FIRST_DOMAINS
-    return language.lower() not in {"", "en"} or domain not in _GENERIC_DOMAINS
 
 
 # Bounds of what is read, whatever the size of the page.
@@ -657,7 +630,11 @@ class VisibleDates:
 
     def in_published_time(self) -> VisibleDate | None:
         """Return the first `time` element that is marked as the time of publication."""
-        return self._first_of(filter(_is_publication, self._times()))
+        return self._first_of(
+            each
+            for each in self._times()
+            if each.attr("pubdate") is not None or _PUBLISHED_CLASSES.search(_class_of(each))
+        )
 
     def in_any_time(self) -> VisibleDate | None:
         """Return the first `time` element with a date."""
@@ -703,7 +680,11 @@ class VisibleDates:
 
     def _date_of(self, element: Element) -> VisibleDate | None:
         """Return the date of an element: of its attributes, otherwise of its text."""
-        text = _short_text(element)
+        strings = list(islice(element.strings, _MAX_STRINGS + 1))
+        is_long = len(strings) > _MAX_STRINGS or sum(map(len, strings)) > 4 * _SHORT_TEXT
+        text = "" if is_long else collapse_whitespace("".join(strings))
+        if len(text) > _SHORT_TEXT:  # more than a line or two
+            text = ""
         for name in ("content", "datetime", "title"):
             if (value := element.attr(name)) and (found := self._date_in(value)):
                 match = next(self._matches(text), None)
@@ -725,29 +706,26 @@ class VisibleDates:
 
     def _dates_of(self, items: list[str | Element]) -> tuple[list[tuple[int, VisibleDate]], int]:
         """Return the dates of texts and `time` elements with their positions; and the length."""
-        texts = [item for item in items if isinstance(item, str)]
-        joined = " ".join(texts)
+        joined = " ".join(item for item in items if isinstance(item, str))
         found: list[tuple[int, VisibleDate]] = []
+        bounds: list[tuple[int, int]] = []  # of each text
         position = 0
         for item in items:
             if isinstance(item, str):
+                bounds.append((position, position + len(item)))
                 position += len(item) + 1
             elif (of_time := self._date_of(item)) is not None:
                 before = joined[max(0, position - _CUE_LENGTH) : position]
                 updated = _UPDATE.search(before + _class_of(item)) is not None
                 found.append((position, VisibleDate(of_time.day, of_time.moment, updated)))
-        found += self._dates_of_text(joined, texts)
-        return found, len(joined)
-
-    def _dates_of_text(self, joined: str, texts: list[str]) -> Iterator[tuple[int, VisibleDate]]:
-        bounds = list(_bounds(texts))
         end = 0
         for match in self._matches(joined):
             cue = joined[max(end, match.start - _CUE_LENGTH) : match.start]
             end = match.end
             if not (_NOT_PUBLISHED.search(cue) or _is_in_prose(match, joined, bounds)):
                 updated = _UPDATE.search(cue) is not None
-                yield match.start, VisibleDate(match.day, updated=updated)
+                found.append((match.start, VisibleDate(match.day, updated=updated)))
+        return found, len(joined)
 
 
 def is_local_time_of(local: datetime, moment: datetime) -> bool:
@@ -804,14 +782,6 @@ def _read_nodes(nodes: Iterable[object], max_length: int) -> list[str | Element]
     return items
 
 
-def _bounds(texts: list[str]) -> Iterator[tuple[int, int]]:
-    """Return the start and the end of each text, when they are joined by spaces."""
-    start = 0
-    for text in texts:
-        yield start, start + len(text)
-        start += len(text) + 1
-
-
 def _is_in_prose(match: DateMatch, joined: str, bounds: list[tuple[int, int]]) -> bool:
     """Return whether a date is in a paragraph, and does not begin it like a dateline."""
     around = [(start, end) for start, end in bounds if start < match.end and end > match.start]
@@ -822,20 +792,6 @@ def _is_in_prose(match: DateMatch, joined: str, bounds: list[tuple[int, int]]) -
     return not (offset <= _FIRST_WORDS or dateline)
 
 
-def _is_publication(element: Element) -> bool:
-    marked = element.attr("pubdate") is not None
-    return marked or _PUBLISHED_CLASSES.search(_class_of(element)) is not None
-
-
 def _class_of(element: Element) -> str:
     classes = element.attr("class")
     return classes if isinstance(classes, str) else ""
-
-
-def _short_text(element: Element, max_length: int = _SHORT_TEXT) -> str:
-    """Return the text of an element; "" if it is longer than a line or two."""
-    strings = list(islice(element.strings, _MAX_STRINGS + 1))
-    if len(strings) > _MAX_STRINGS or sum(map(len, strings)) > 4 * max_length:
-        return ""
-    text = collapse_whitespace("".join(strings))
-    return text if len(text) <= max_length else ""
