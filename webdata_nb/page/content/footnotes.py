@@ -70,7 +70,14 @@ def take_footnotes(document: Document, anchors: AnchorTable) -> dict[str, Elemen
     anchors
         The links of the page.
     """
-    if not _may_have_footnotes(anchors):
+    if not any(  # fast on most pages, which have no link that looks like a reference
+        len(text) <= MAX_MARK_CHARACTERS
+        and href
+        and "#" in href
+        and mark_of(text) is not None
+        and reference_mark(link) is not None
+        for text, href, link in zip(anchors.texts, anchors.hrefs, anchors.elements, strict=True)
+    ):
         return {}
     body = body_of(document)
     page_length = len(body.text) if body is not None else 0
@@ -78,7 +85,15 @@ def take_footnotes(document: Document, anchors: AnchorTable) -> dict[str, Elemen
     length = sum(len(node.text) for note in notes for node in note.content)
     if not notes or len(notes) > MAX_NOTES or length > _MAX_SHARE * page_length:
         return {}
-    return {name: _move(note, name) for name, note in _named(notes)}
+    texts: dict[str, Element] = {}
+    used = {note.mark for note in notes}
+    numbers = (str(number) for number in count(1) if str(number) not in used)
+    for note in notes:
+        name = usable_name(note.mark)
+        if name is None or name in texts:
+            name = next(numbers)
+        texts[name] = _move(note, name)
+    return texts
 
 
 def append_footnotes(
@@ -114,18 +129,6 @@ def append_footnotes(
     return FootnoteSection(section, chosen)
 
 
-def _may_have_footnotes(anchors: AnchorTable) -> bool:
-    """Return whether a page has a link that looks like a reference; fast on most pages."""
-    return any(
-        len(text) <= MAX_MARK_CHARACTERS
-        and href
-        and "#" in href
-        and mark_of(text) is not None
-        and reference_mark(link) is not None
-        for text, href, link in zip(anchors.texts, anchors.hrefs, anchors.elements, strict=True)
-    )
-
-
 def _references_in(element: Element, notes: dict[str, Element]) -> Iterator[str]:
     for reference in element.select(f"sup[{REFERENCE}]"):
         name = reference.attr(REFERENCE)
@@ -133,23 +136,19 @@ def _references_in(element: Element, notes: dict[str, Element]) -> Iterator[str]
             yield name
 
 
-def _named(notes: list[Note]) -> Iterator[tuple[str, Note]]:
-    """Name each note by its mark, or by the next free number."""
-    used = {note.mark for note in notes}
-    taken: set[str] = set()
-    numbers = (str(number) for number in count(1) if str(number) not in used)
-    for note in notes:
-        name = usable_name(note.mark)
-        if name is None or name in taken:
-            name = next(numbers)
-        taken.add(name)
-        yield name, note
-
-
 def _move(note: Note, name: str) -> Element:
     """Take a note out of the tree, and mark its references."""
     ids = set(_reference_ids(note))
-    nodes = list(_text_nodes(note))
+    nodes: list[Node] = []
+    for part in note.content:
+        if isinstance(part, Element):
+            for attribute in _HIDING_ATTRIBUTES:
+                if part.attr(attribute) is not None:
+                    del part.attrs[attribute]
+        if isinstance(part, Element) and part.tag in _CONTAINERS:
+            nodes += part.children
+        else:
+            nodes.append(part)
     item = make_element("li", nodes, id=f"fn-{name}", role="doc-footnote")
     for node in (note.remainder, *note.content):
         if isinstance(node, Element) and node not in nodes and node.parent is not None:
@@ -179,19 +178,6 @@ def _reference_ids(note: Note) -> Iterator[str]:
             yield from filter(None, (element.attr("id"), element.attr("name")))
 
 
-def _text_nodes(note: Note) -> Iterator[Node]:
-    """Yield the nodes of a note without the container around them."""
-    for node in note.content:
-        if isinstance(node, Element):
-            for name in _HIDING_ATTRIBUTES:
-                if node.attr(name) is not None:
-                    del node.attrs[name]
-        if isinstance(node, Element) and node.tag in _CONTAINERS:
-            yield from list(node.children)
-        else:
-            yield node
-
-
 def _remove_back_links(item: Element, ids: set[str]) -> None:
     """Remove the links from a note to its references."""
     for link in item.select("a[href]"):
@@ -202,21 +188,26 @@ def _remove_back_links(item: Element, ids: set[str]) -> None:
             parent = link.parent
             link.decompose()
             for _ in range(_WRAPPER_LEVELS):
-                if not isinstance(parent, Element) or parent == item or not _is_left_over(parent):
+                if not isinstance(parent, Element) or parent == item:
+                    break
+                # The brackets of the link go with it.
+                left = parent.text
+                brackets = len(left) <= MAX_MARK_CHARACTERS and not left.strip(" \t\n[]()")
+                has_image = parent.select_one("img,math") is not None
+                if not is_blank(parent) and (has_image or not brackets):
                     break
                 emptied, parent = parent, parent.parent
                 emptied.decompose()
 
 
-def _is_left_over(element: Element) -> bool:
-    """Return whether an element has nothing but the brackets of a link that was removed."""
-    brackets = len(element.text) <= MAX_MARK_CHARACTERS and not element.text.strip(" \t\n[]()")
-    return is_blank(element) or (brackets and element.select_one("img,math") is None)
-
-
 def _remove_mark(item: Element, mark: str) -> None:
     """Remove the mark and the arrow at the start of a note."""
-    nodes = _leading_texts(item)
+    nodes: list[Text] = []
+    for node in item.descendants:
+        if type(node) is Text:
+            nodes.append(node)
+            if len(nodes) == _LEADING_NODES or len(node.data) > _LEADING_CHARACTERS:
+                break
     _cut(nodes, leading_arrow_length("".join(node.data for node in nodes)))
     _cut(nodes, _punctuation_length("".join(node.data for node in nodes)))
     texts = [node for node in nodes if node.data.strip()]
@@ -233,17 +224,6 @@ def _remove_mark(item: Element, mark: str) -> None:
 def _punctuation_length(text: str) -> int:
     match = _PUNCTUATION.match(text)
     return match.end() if match is not None else 0
-
-
-def _leading_texts(item: Element) -> list[Text]:
-    """Return the first texts of a note."""
-    texts: list[Text] = []
-    for node in item.descendants:
-        if type(node) is Text:
-            texts.append(node)
-            if len(texts) == _LEADING_NODES or len(node.data) > _LEADING_CHARACTERS:
-                break
-    return texts
 
 
 def _cut(nodes: Iterable[Text], length: int) -> None:
@@ -382,38 +362,27 @@ def _read_note(
         if target != block and mark_of(target.text) is None and target.tag in _INLINE_WRAPPERS:
             note.content = [target]
         return
-    if mark_of(text) is not None:
-        _read_after_number(note, block, starts)
-    elif block.tag not in HEADINGS and _is_note(note, target, block, text):
-        note.content = [block]
-
-
-def _read_after_number(note: Note, number: Element, starts: set[Element]) -> None:
-    """Take what follows a block that holds only the number of a note."""
-    if number.tag in {"td", "th"} and isinstance(number.parent, Element):
-        note.content, note.remainder = list(_other_cells(number)), number.parent
+    if mark_of(text) is None:
+        if block.tag not in HEADINGS and _is_note(note, target, block, text):
+            note.content = [block]
         return
-    nodes = list(_following_nodes(number, starts))
-    if not all(map(is_blank, nodes)):
-        note.content, note.remainder = nodes, number
-
-
-def _other_cells(cell: Element) -> Iterator[Node]:
-    for other in cell.next_siblings:
-        if isinstance(other, Element):
-            yield from list(other.children)
-
-
-def _following_nodes(number: Element, starts: set[Element]) -> Iterator[Node]:
-    """Yield the nodes after a number, up to a heading, a rule or the next number."""
-    for _, node in zip(range(_MAX_FOLLOWING_NODES), number.next_siblings, strict=False):
+    # The block holds only the number of the note, whose text follows.
+    if block.tag in {"td", "th"} and isinstance(block.parent, Element):
+        cells = [each for each in block.next_siblings if isinstance(each, Element)]
+        note.content = [node for cell in cells for node in cell.children]
+        note.remainder = block.parent
+        return
+    nodes: list[Node] = []
+    for node in islice(block.next_siblings, _MAX_FOLLOWING_NODES):
         if isinstance(node, Element) and (
-            node.tag in {*HEADINGS, "hr", number.tag}
+            node.tag in {*HEADINGS, "hr", block.tag}
             or node in starts
             or any(inner in starts for inner in node.select("[id],a[name]"))
         ):
-            return
-        yield node
+            break
+        nodes.append(node)
+    if not all(map(is_blank, nodes)):
+        note.content, note.remainder = nodes, block
 
 
 def _is_note(note: Note, target: Element, block: Element, text: str) -> bool:
