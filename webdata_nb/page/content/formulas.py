@@ -76,25 +76,20 @@ def mark_formulas(document: Document) -> None:
     for math in document.select("math"):
         _unwrap_math(math)
     if document.select_one(_MARKED) is not None:
-        _mark_by_data(document)
+        carriers: set[Node] = set()
+        selectors = _DATA_SELECTORS
+        if any(document.select_one(mark) is not None for mark in _MATHJAX):
+            selectors += _MATHJAX_DATA
+        for selector in selectors:
+            for element in document.select(selector):
+                if carriers.isdisjoint(islice(element.ancestors, _CARRIER_LEVELS)):
+                    _replace_data(element)
+                carriers.add(element)
         mark_formulas_by_class(document)
     for selector in _IMAGES:
         for image in document.select(selector):
             _mark_image(image)
     mark_raw_formulas(document)
-
-
-def _mark_by_data(document: Document) -> None:
-    """Replace the elements that have their LaTeX in an attribute."""
-    carriers: set[Node] = set()
-    selectors = _DATA_SELECTORS
-    if any(document.select_one(mark) is not None for mark in _MATHJAX):
-        selectors += _MATHJAX_DATA
-    for selector in selectors:
-        for element in document.select(selector):
-            if carriers.isdisjoint(islice(element.ancestors, _CARRIER_LEVELS)):
-                _replace_data(element)
-            carriers.add(element)
 
 
 def _replace_script(script: Element) -> None:
@@ -110,44 +105,41 @@ def _replace_script(script: Element) -> None:
         )
     if formula is None or script.parent is None:
         return
-    for rendered in list(_rendered_before(script)):
-        rendered.decompose()
-    script.replace_with(formula)
-
-
-def _rendered_before(script: Element) -> Iterator[Element]:
-    """Yield the elements before a script that MathJax made from it."""
-    for _, node in zip(range(_MAX_SIBLINGS), script.previous_siblings, strict=False):
+    rendered: list[Element] = []
+    for node in islice(script.previous_siblings, _MAX_SIBLINGS):
         if isinstance(node, Element):
             if _RENDERED.search(node.attr("class") or "") is None:
-                return
-            yield node
+                break
+            rendered.append(node)
         elif type(node) is Text and node.data.strip():
-            return
+            break
+    for element in rendered:
+        element.decompose()
+    script.replace_with(formula)
 
 
 def _unwrap_math(math: Element) -> None:
     """Replace the elements around MathML that show the same formula by the MathML."""
     if nearest_ancestor(math, {"math"}) is not None:
         return
-    if math.attr(LATEX) is None and (latex := _declared_latex(math)):
-        math.attrs[LATEX] = latex
-    for annotation in math.select("annotation"):
+    annotations = math.select("annotation")
+    if math.attr(LATEX) is None:
+        alternative = (math.attr("alttext") or "").strip()
+        sources = (
+            annotation.text.strip()
+            for annotation in annotations
+            if (annotation.attr("encoding") or "").lower() in _TEX_ANNOTATIONS
+        )
+        latex = next(filter(None, sources), alternative if is_latex(alternative) else "")
+        if latex:
+            math.attrs[LATEX] = latex
+    for annotation in annotations:
         annotation.decompose()
     carrier, display = _carrier(math)
     if display:
         math.attrs["display"] = "block"
     if carrier != math and carrier.parent is not None:
         carrier.replace_with(math)
-
-
-def _declared_latex(math: Element) -> str:
-    for annotation in math.select("annotation"):
-        encoding = (annotation.attr("encoding") or "").lower()
-        if encoding in _TEX_ANNOTATIONS and (latex := annotation.text.strip()):
-            return latex
-    alternative = (math.attr("alttext") or "").strip()
-    return alternative if is_latex(alternative) else ""
 
 
 def is_latex(text: str) -> bool:
@@ -343,52 +335,42 @@ def _formula_at(
     text: str, match: re.Match[str], unclosed: set[str], *, dollars: bool
 ) -> _Formula | None:
     opening, start = match[0], match.start()
-    if opening in unclosed or (opening == "$" and not dollars) or _is_escaped(text, start):
+    if opening in unclosed or (opening == "$" and not dollars):
         return None
+    before = text[max(0, start - 10) : start]  # more backslashes are no LaTeX
+    if (len(before) - len(before.rstrip("\\"))) % 2:
+        return None  # escaped
     if opening == "\\begin{":
-        return _environment_at(text, start, unclosed)
+        begin = _BEGIN.match(text, start)
+        if begin is None or begin[1] not in _ENVIRONMENTS or begin[1] in unclosed:
+            return None
+        closing = f"\\end{{{begin[1]}}}"
+        end = text.find(closing, begin.end())
+        if end < 0:
+            unclosed.add(begin[1])
+            return None
+        end += len(closing)
+        return _Formula(start, end, text[start:end], display=True)
     end = text.find(_FORMULA_ENDS[opening], match.end())
     if end < 0:
         unclosed.add(opening)
         return None
     latex = text[match.end() : end]
-    if opening == "$" and not _is_dollar_formula(latex, text[end + 1 : end + 2]):
+    if (
+        opening == "$"
+        and not (  # else it stands between two prices
+            0 < len(latex) <= _MAX_DOLLAR_CHARACTERS
+            and not latex[0].isspace()
+            and not latex[-1].isspace()
+            and latex[-1] != "\\"
+            and not text[end + 1 : end + 2].isdigit()
+            and "\n\n" not in latex
+        )
+    ):
         return None
     if not latex.strip() or len(latex) > _MAX_CHARACTERS:
         return None
     return _Formula(start, end + len(_FORMULA_ENDS[opening]), latex, opening in {"\\[", "$$"})
-
-
-def _environment_at(text: str, start: int, unclosed: set[str]) -> _Formula | None:
-    match = _BEGIN.match(text, start)
-    if match is None or match[1] not in _ENVIRONMENTS or match[1] in unclosed:
-        return None
-    closing = f"\\end{{{match[1]}}}"
-    end = text.find(closing, match.end())
-    if end < 0:
-        unclosed.add(match[1])
-        return None
-    end += len(closing)
-    return _Formula(start, end, text[start:end], display=True)
-
-
-def _is_dollar_formula(latex: str, following: str) -> bool:
-    """Return whether a text between dollars is a formula rather than between two prices."""
-    return (
-        0 < len(latex) <= _MAX_DOLLAR_CHARACTERS
-        and not latex[0].isspace()
-        and not latex[-1].isspace()
-        and latex[-1] != "\\"
-        and not following.isdigit()
-        and "\n\n" not in latex
-    )
-
-
-def _is_escaped(text: str, position: int) -> bool:
-    backslashes = 0
-    while position > backslashes and text[position - backslashes - 1] == "\\" and backslashes < 10:  # noqa: PLR2004 - more is no LaTeX
-        backslashes += 1
-    return backslashes % 2 == 1
 
 
 _COMMENT: Final = re.compile(r"(?<!\\)((?:\\\\)*)%[^\n]*(?:\n|\Z)")
@@ -402,12 +384,25 @@ def clean_latex(text: str) -> str:
     """Return LaTeX on one line, without comments, delimiters and an outer display style."""
     if "%" in text:
         text = _COMMENT.sub(r"\1", text)
-    text = _without_delimiters(" ".join(text.split()))
+    text = " ".join(text.split())
+    for opening, closing in _DELIMITERS:
+        size = len(opening)
+        if text.startswith(opening) and text.endswith(closing) and len(text) > 2 * size:
+            text = text[size : -len(closing)].strip()
+            break
     if text.startswith(_DISPLAY_STYLE) and text.endswith("}") and _is_one_group(text):
         text = text[len(_DISPLAY_STYLE) : -1].strip()
     if (len(text) - len(text.rstrip("\\"))) % 2:
         text += " {}"  # a control space, which would escape the closing sign
-    return _with_paired_dollars(text) if "$" in text else text
+    if "$" not in text or len(parts := _DOLLAR.split(text)) == 1:
+        return text
+    if len(parts) % 4 != 1:
+        return _DOLLAR.sub(r"\1\\$", text)
+    # Formulas within text, such as ``\text{if $x$}``, are written as ``\(x\)``.
+    pieces = [parts[0]]
+    for number in range(1, len(parts), 2):
+        pieces += parts[number], r"\(" if number % 4 == 1 else r"\)", parts[number + 1]
+    return "".join(pieces)
 
 
 def inline_formula(latex: str) -> str:
@@ -423,14 +418,6 @@ def display_formula(latex: str) -> str:
 def without_bars(latex: str) -> str:
     """Replace "|", which ends the cell of a table."""
     return _BAR.sub(lambda bar: r"\vert " if bar[0] == "|" else r"\Vert ", latex).rstrip()
-
-
-def _without_delimiters(text: str) -> str:
-    for opening, closing in _DELIMITERS:
-        size = len(opening)
-        if text.startswith(opening) and text.endswith(closing) and len(text) > 2 * size:
-            return text[size : -len(closing)].strip()
-    return text
 
 
 def _is_one_group(text: str) -> bool:
@@ -449,19 +436,6 @@ def _is_one_group(text: str) -> bool:
             if depth == 0:
                 return index == len(text) - 1
     return False
-
-
-def _with_paired_dollars(text: str) -> str:
-    r"""Write formulas within text, such as ``\text{if $x$}``, as ``\(x\)``."""
-    parts = _DOLLAR.split(text)
-    if len(parts) == 1:
-        return text
-    if len(parts) % 4 != 1:
-        return _DOLLAR.sub(r"\1\\$", text)
-    pieces = [parts[0]]
-    for number in range(1, len(parts), 2):
-        pieces += parts[number], r"\(" if number % 4 == 1 else r"\)", parts[number + 1]
-    return "".join(pieces)
 
 
 MAX_DEPTH: Final = 40
@@ -592,10 +566,6 @@ def _operator(element: Element, depth: int) -> str:  # noqa: ARG001 - see above
     return f" {latex} " if text in _symbols().spaced else latex
 
 
-def _number(element: Element, depth: int) -> str:  # noqa: ARG001 - see above
-    return _characters(element.text.strip())
-
-
 def _text(element: Element, depth: int) -> str:  # noqa: ARG001 - see above
     text = element.text.replace("\xa0", " ")
     if not text.strip():
@@ -619,15 +589,6 @@ def _fraction(element: Element, depth: int) -> str:
     if (element.attr("linethickness") or "").strip().startswith("0"):
         return f"\\genfrac{{}}{{}}{{0pt}}{{}}{{{upper}}}{{{lower}}}"
     return f"\\frac{{{upper}}}{{{lower}}}"
-
-
-def _square_root(element: Element, depth: int) -> str:
-    return f"\\sqrt{{{_row(element, depth).strip()}}}"
-
-
-def _root(element: Element, depth: int) -> str:
-    base, degree = _arguments(element, 2, depth)
-    return f"\\sqrt[{degree}]{{{base}}}"
 
 
 def _arguments(element: Element, number: int, depth: int) -> list[str]:
@@ -703,17 +664,16 @@ def _fenced(element: Element, depth: int) -> str:
 
 def _table(element: Element, depth: int) -> str:
     rows = [
-        " & ".join(_row(cell, depth + 2).strip() for cell in _cells(row))
+        # The first cell of a labelled row is its label.
+        " & ".join(
+            _row(cell, depth + 2).strip()
+            for cell in _elements(row)[row.tag.lower() == "mlabeledtr" :]
+        )
         for row in _elements(element)
         if row.tag.lower() in {"mtr", "mlabeledtr"}
     ]
     lines = r" \\ ".join(rows)
     return f"\\begin{{matrix}} {lines} \\end{{matrix}}"
-
-
-def _cells(row: Element) -> list[Element]:
-    cells = _elements(row)
-    return cells[1:] if row.tag.lower() == "mlabeledtr" else cells
 
 
 def _enclosed(element: Element, depth: int) -> str:
@@ -739,13 +699,13 @@ def _no_text(element: Element, depth: int) -> str:  # noqa: ARG001 - see above
 _CONVERTERS: Final[dict[str, Callable[[Element, int], str]]] = {
     "mi": _identifier,
     "mo": _operator,
-    "mn": _number,
+    "mn": lambda element, _: _characters(element.text.strip()),
     "mtext": _text,
     "ms": _text,
     "mspace": _space,
     "mfrac": _fraction,
-    "msqrt": _square_root,
-    "mroot": _root,
+    "msqrt": lambda element, depth: f"\\sqrt{{{_row(element, depth).strip()}}}",
+    "mroot": lambda element, depth: "\\sqrt[{1}]{{{0}}}".format(*_arguments(element, 2, depth)),
     "msub": _scripts,
     "msup": _scripts,
     "msubsup": _scripts,
