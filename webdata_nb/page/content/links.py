@@ -137,7 +137,14 @@ class LinkResolver(dict[str | None, str | None]):
 
     def __missing__(self, href: str | None) -> str | None:
         page, mark, fragment = (href or "").partition("#")
-        absolute = self[page] if mark else self._resolve(page)
+        if mark:
+            absolute = self[page]
+        elif _OTHER_SCHEME.match(page):
+            absolute = None
+        else:
+            if self._joiner is None:
+                self._joiner = UrlJoiner(self.base)
+            absolute = self._joiner.join(page)
         self.pages[href] = absolute if page else None
         if absolute is not None and fragment:
             absolute = f"{absolute}#{_ENCODED_CHARACTERS.sub(_encode, fragment)}"
@@ -177,25 +184,14 @@ class LinkResolver(dict[str | None, str | None]):
         ):
             if relative:
                 if parents not in folders:
-                    folders[parents] = self._ancestor_folder(parents.count("/"))
+                    kept = max(1, len(self._folders) - parents.count("/"))  # not above the root
+                    folders[parents] = f"{self._origin}{'/'.join(self._folders[:kept])}/"
                 urls[parents + relative] = folders[parents] + relative
             elif rooted:
                 urls[rooted] = self._origin + rooted
             else:
                 urls[absolute] = absolute
         return urls
-
-    def _ancestor_folder(self, levels: int) -> str:
-        """Return the folder `levels` above that of the base, at most the root."""
-        folders = self._folders
-        return f"{self._origin}{'/'.join(folders[: max(1, len(folders) - levels)])}/"
-
-    def _resolve(self, page: str) -> str | None:
-        if _OTHER_SCHEME.match(page):
-            return None
-        if self._joiner is None:
-            self._joiner = UrlJoiner(self.base)
-        return self._joiner.join(page)
 
 
 def _encode_fragments(fragments: list[str]) -> list[str]:
@@ -268,22 +264,17 @@ def collect_outlinks(anchors: AnchorTable) -> tuple[Outlink, ...]:
             outlinks[url] = url, label, nofollow
             complete = complete and not nofollow and label != ""
     if not complete:
-        _merge_later_links(outlinks, anchors)
+        # Later links complete those whose first link has no text or has nofollow.
+        for url, link, text in zip(anchors.pages, anchors.elements, anchors.texts, strict=True):
+            if url is not None:
+                _, label, nofollow = outlinks[url]
+                if nofollow or not label:
+                    label = label or collapse_whitespace(text) or _alternative_text(link)
+                    label = label[:MAX_ANCHOR_TEXT_LENGTH].rstrip()
+                    rel = link.attr("rel") if nofollow else None
+                    nofollow = rel is not None and "nofollow" in rel.lower().split()
+                    outlinks[url] = url, label, nofollow
     return tuple(map(_new_outlink, outlinks.values()))
-
-
-def _merge_later_links(
-    outlinks: dict[str | None, tuple[str, str, bool]], anchors: AnchorTable
-) -> None:
-    """Complete outlinks whose first link has no text or has nofollow from later links."""
-    for url, link, text in zip(anchors.pages, anchors.elements, anchors.texts, strict=True):
-        if url is not None:
-            _, label, nofollow = outlinks[url]
-            if nofollow or not label:
-                label = label or collapse_whitespace(text) or _alternative_text(link)
-                label = label[:MAX_ANCHOR_TEXT_LENGTH].rstrip()
-                rel = link.attr("rel") if nofollow else None
-                outlinks[url] = url, label, rel is not None and "nofollow" in rel.lower().split()
 
 
 def _alternative_text(link: Element) -> str:
@@ -301,6 +292,8 @@ LAZY_ATTRIBUTES = (
     "data-image",
 )
 SRCSET_ATTRIBUTES = ("srcset", "data-srcset", "data-lazy-srcset")
+_SIDES: Final = ("width", "height")
+_PIXELS: Final = frozenset({"0", "1", "2"})
 _SPACE: Final = re.compile(r"\s")
 _DENSITY_UNIT = 1e-3  # any width in pixels outranks any pixel density
 
@@ -318,11 +311,17 @@ def show_replaced_images(elements_by_tag: Mapping[str, list[Element]]) -> bool:
         changed = True
     for fallback in elements_by_tag.get("noscript", ()):
         images = fallback.select("img")
-        if not images or fallback.text.strip() or any(map(_is_tracking_pixel, images)):
+        if not images or fallback.text.strip():
             continue
+        sides = ((image.attr(name) or "").strip() for image in images for name in _SIDES)
+        if not _PIXELS.isdisjoint(sides):
+            continue  # a tracking pixel
         if fallback.parent is None or fallback.closest("head") is not None:
             continue
-        placeholder = _image_before(fallback)
+        placeholder = None  # the image right before it, also the only one of an element there
+        if (before := element_before(fallback)) is not None and not before.text.strip():
+            beside = [before] if before.tag == "img" else before.select("img")
+            placeholder = beside[0] if len(beside) == 1 else None
         if placeholder is None:
             fallback.unwrap()
         elif best_source(placeholder) is None:
@@ -334,41 +333,18 @@ def show_replaced_images(elements_by_tag: Mapping[str, list[Element]]) -> bool:
     return changed
 
 
-def _is_tracking_pixel(image: Element) -> bool:
-    return any((image.attr(name) or "").strip() in {"0", "1", "2"} for name in ("width", "height"))
-
-
-def _image_before(fallback: Element) -> Element | None:
-    """Return the image right before a ``noscript``, also the only one of an element there."""
-    before = element_before(fallback)
-    if before is None:
-        return None
-    images = [before] if before.tag == "img" else before.select("img")
-    return images[0] if len(images) == 1 and not before.text.strip() else None
-
-
 def best_source(image: Element) -> str | None:
     """Return the largest file of an ``img``, with lazy-loading, srcset and picture sources."""
-    largest = max(_candidates(image), key=lambda candidate: candidate[0], default=None)
-    return largest[1] if largest is not None else None
-
-
-def _candidates(image: Element) -> Iterator[tuple[float, str]]:
-    for file in _files(image, (*LAZY_ATTRIBUTES, "src")):
-        yield _DENSITY_UNIT, file
+    files = ((image.attr(name) or "").strip() for name in (*LAZY_ATTRIBUTES, "src"))
+    candidates = [(_DENSITY_UNIT, file) for file in files if file and file[:5].lower() != "data:"]
     sources = [image]
     if isinstance(image.parent, Element) and image.parent.tag == "picture":
         sources += image.parent.select("source")
     for source in sources:
         for name in SRCSET_ATTRIBUTES:
-            yield from parse_srcset(source.attr(name) or "")
-
-
-def _files(image: Element, names: tuple[str, ...]) -> Iterator[str]:
-    for name in names:
-        value = (image.attr(name) or "").strip()
-        if value and value[:5].lower() != "data:":
-            yield value
+            candidates += parse_srcset(source.attr(name) or "")
+    largest = max(candidates, key=lambda candidate: candidate[0], default=None)
+    return largest[1] if largest is not None else None
 
 
 def parse_srcset(value: str) -> Iterator[tuple[float, str]]:
@@ -408,7 +384,11 @@ def find_permalinks(anchors: AnchorTable) -> list[int]:
     return [
         index
         for index, text in enumerate(anchors.texts)
-        if len(text) <= 1 and _is_permalink(anchors.elements[index], anchors.hrefs[index], text)
+        if len(text) <= 1
+        and (anchors.hrefs[index] or "")[:1] == "#"
+        and isinstance(parent := (link := anchors.elements[index]).parent, Element)
+        and parent.tag in _PERMALINK_PARENTS
+        and (text in _PERMALINK_SIGNS or not (text.strip() or len(link)))
     ]
 
 
@@ -421,12 +401,3 @@ def make_links_absolute(anchors: AnchorTable) -> None:
                 link.attrs["href"] = target
         elif href is not None and not href.lstrip()[:7].lower().startswith(_OTHER_LINK_SCHEMES):
             del link.attrs["href"]
-
-
-def _is_permalink(link: Element, href: str | None, text: str) -> bool:
-    if not href or href[0] != "#":
-        return False
-    parent = link.parent
-    if not isinstance(parent, Element) or parent.tag not in _PERMALINK_PARENTS:
-        return False
-    return text in _PERMALINK_SIGNS or not (text.strip() or len(link))
