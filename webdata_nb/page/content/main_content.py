@@ -60,8 +60,6 @@ from webdata_nb.page.content.parser import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from webdata_nb.page.content.block_tree import Block, TextRun
     from webdata_nb.page.content.page_kind import PageKind
     from webdata_nb.page.content.page_source import ConversionOptions
@@ -73,6 +71,7 @@ if TYPE_CHECKING:
 _HIDING_ATTRIBUTES = ("hidden", "style", "aria-hidden")
 _MAY_BE_CONCEALED = f'{MAY_BE_HIDDEN},[aria-hidden="true"]'
 _PANEL_ROLES = frozenset({"tabpanel", "region"})
+_PANEL_TITLES = frozenset({*HEADINGS, "dt"})
 _NO_PANELS = (
     "nav,header,footer,dialog,aside,form,button,svg,[role=dialog],[role=alertdialog],[role=menu],"
     "[role=navigation],[role=listbox],[role=tooltip],[role=search],[aria-modal=true]"
@@ -92,17 +91,16 @@ def reveal_panels(document: Document) -> None:
     controls = document.select("[aria-controls]")
     names = {name for each in controls for name in (each.attr("aria-controls") or "").split()}
     for element in hidden:
-        if _is_panel(element, names) and not _is_menu(element):
+        is_panel = (
+            element.attr("id") in names
+            or element.attr("role") in _PANEL_ROLES
+            or element.tag == "dd"
+            or ((before := element_before(element)) is not None and before.tag in _PANEL_TITLES)
+        )
+        if is_panel and not _is_menu(element):
             for name in _HIDING_ATTRIBUTES:
                 if element.attr(name) is not None:
                     del element.attrs[name]
-
-
-def _is_panel(hidden: Element, names: set[str]) -> bool:
-    if hidden.attr("id") in names or hidden.attr("role") in _PANEL_ROLES or hidden.tag == "dd":
-        return True
-    before = element_before(hidden)
-    return before is not None and before.tag in {*HEADINGS, "dt"}
 
 
 def _is_menu(hidden: Element) -> bool:
@@ -175,7 +173,13 @@ def extract_main_content(document: Document, json_ld: JsonLd) -> MainContent:
     """
     kind, title = detect_page_kind(document, json_ld), declared_title(document)
     body = clean_page(document)
-    _remove_site_name(body)
+    headings = body.select("h1")
+    if (
+        headings
+        and _only_leads_elsewhere(headings[0])
+        and any(text_of(each) and not _only_leads_elsewhere(each) for each in headings[1:])
+    ):
+        headings[0].decompose()  # it names the site on each of its pages
     _remove_buttons(body)
     element_traits = _remove_page_chrome(body)
     for element in body.select(_MAY_BE_CONCEALED):
@@ -199,14 +203,22 @@ def extract_main_content(document: Document, json_ld: JsonLd) -> MainContent:
     is_stub = (
         page_words < _MAX_STUB_WORDS
         and page_prose - region.block.prose < _MIN_CONTENT_WORDS
-        and _holds_headline(tree, region.block, headline)
+        and any(  # a heading with something below it
+            run is headline or run.block.tag == "h1" for run in tree.text_runs_in(region.block)[:-1]
+        )
     )
     is_fallback = not is_stub and _is_almost_empty(region.block.words, page_words)
     if is_fallback:
-        region = _visible_page(tree, kind)
-        leads = []
+        # The page without navigation, or the whole page if nothing else is left.
+        tree.restore()
+        drop_page_chrome(tree, kind)
+        if _is_almost_empty(tree.root.words, page_words):
+            tree.restore()
+        region, leads = ContentRegion(tree.root, "full"), []
     _prune(tree, region.block)
-    insert_opening(region.block, _absent(headline, region), leads)
+    if headline is not None and headline.block.is_active and _is_inside(headline, region.block):
+        headline = None  # the content has it
+    insert_opening(region.block, headline, leads)
     return MainContent(region.block.element, region.rung, is_fallback)
 
 
@@ -229,35 +241,17 @@ def clean_page(document: Document) -> Element:
     if body is None:
         return make_element("body")
     removable = group_by_tag(body, _NEVER_CONTENT)
-    if "noscript" in removable and _show_noscript(body, removable["noscript"]):
+    noscripts = removable.get("noscript", ())
+    fallback = [noscript for noscript in noscripts if len(noscript.text) > _MIN_FALLBACK_LENGTH]
+    if fallback:
+        body.remove("script,style,template")
+        words = sum(len(noscript.text.split()) for noscript in fallback)
+        if words > 0.6 * len(body.text.split()):  # they hold most of the text
+            for noscript in fallback:
+                noscript.tag = "div"
         removable = group_by_tag(body, _NEVER_CONTENT)
     remove_all(element for group in removable.values() for element in group)
     return body
-
-
-def _show_noscript(body: Element, noscripts: list[Element]) -> bool:
-    """Show ``noscript`` elements that hold most of the text; return whether the tree changed."""
-    fallback = [noscript for noscript in noscripts if len(noscript.text) > _MIN_FALLBACK_LENGTH]
-    if not fallback:
-        return False
-    body.remove("script,style,template")
-    words = sum(len(noscript.text.split()) for noscript in fallback)
-    if words > 0.6 * len(body.text.split()):
-        for noscript in fallback:
-            noscript.tag = "div"
-    return True
-
-
-def _remove_site_name(body: Element) -> None:
-    """Remove a first ``h1`` that only leads to another page, if one with text of its own follows.
-
-    It names the site on each of its pages.
-    """
-    headings = body.select("h1")
-    if not headings or not _only_leads_elsewhere(headings[0]):
-        return
-    if any(text_of(each) and not _only_leads_elsewhere(each) for each in headings[1:]):
-        headings[0].decompose()
 
 
 def _only_leads_elsewhere(heading: Element) -> bool:
@@ -283,13 +277,30 @@ def _remove_buttons(body: Element) -> None:
 
 def _remove_page_chrome(body: Element) -> dict[Element, int]:
     """Remove navigation, footers and dialogs; return the traits of those that may be content."""
-    chrome = [element for element in body.select(_MAY_BE_CHROME) if _is_page_chrome(element)]
+    chrome = [
+        element
+        for element in body.select(_MAY_BE_CHROME)
+        if (
+            element.tag in _CHROME_TAGS
+            or element.attr("role") in _CHROME_ROLES
+            or element.attr("aria-modal") == "true"
+        )
+        # Tabs with what they show are content.
+        and not (element.attr("role") == "tablist" and len(element.select("p")) >= _MIN_PARAGRAPHS)
+    ]
     if len(chrome) > _MAX_CHROME_MEASURED:
         return dict.fromkeys(chrome, PAGE_CHROME)
     length = len(body.text) if chrome else 0
     lengths = [len(element.text) for element in chrome]
-    if sum(lengths) > _MOST_OF_PAGE * length and _covers_page(chrome, _MOST_OF_PAGE * length):
-        return dict.fromkeys(chrome, PAGE_CHROME)
+    if sum(lengths) > _MOST_OF_PAGE * length:
+        nested: set[Element] = set()
+        outer_length = 0
+        for element, element_length in zip(chrome, lengths, strict=True):
+            if element not in nested:
+                outer_length += element_length
+                nested.update(element.select(_MAY_BE_CHROME))
+        if outer_length >= _MOST_OF_PAGE * length:
+            return dict.fromkeys(chrome, PAGE_CHROME)
     element_traits = {}
     for element, element_length in zip(chrome, lengths, strict=True):
         if element_length < _MAX_CHROME_SHARE * length:
@@ -297,27 +308,6 @@ def _remove_page_chrome(body: Element) -> dict[Element, int]:
         elif element.tag != "footer":
             element_traits[element] = PAGE_CHROME
     return element_traits
-
-
-def _covers_page(chrome: list[Element], min_length: float) -> bool:
-    """Return whether the outermost elements have at least `min_length` characters of text."""
-    nested: set[Element] = set()
-    length = 0
-    for element in chrome:
-        if element not in nested:
-            length += len(element.text)
-            nested.update(element.select(_MAY_BE_CHROME))
-    return length >= min_length
-
-
-def _is_page_chrome(element: Element) -> bool:
-    if element.attr("role") == "tablist" and len(element.select("p")) >= _MIN_PARAGRAPHS:
-        return False  # the tabs with what they show
-    return (
-        element.tag in _CHROME_TAGS
-        or element.attr("role") in _CHROME_ROLES
-        or element.attr("aria-modal") == "true"
-    )
 
 
 def _ignore_prose_above(headline: TextRun | None, tree: BlockTree) -> None:
@@ -332,15 +322,6 @@ def _ignore_prose_above(headline: TextRun | None, tree: BlockTree) -> None:
         for run in earlier_runs:
             run.prose = False
         tree.count_words()
-
-
-def _absent(headline: TextRun | None, region: ContentRegion) -> TextRun | None:
-    """Return the headline unless the content has it."""
-    if headline is None:
-        return None
-    block = headline.block
-    inside = region.block.index <= block.index < region.block.end and block.is_active
-    return None if inside else headline
 
 
 def _trim(tree: BlockTree, region: ContentRegion, kind: PageKind, headline: TextRun | None) -> None:
@@ -358,22 +339,6 @@ def _trim(tree: BlockTree, region: ContentRegion, kind: PageKind, headline: Text
 
 def _is_almost_empty(words: int, page_words: int) -> bool:
     return words < _MIN_CONTENT_WORDS and words < _MIN_CONTENT_SHARE * page_words
-
-
-def _holds_headline(tree: BlockTree, region: Block, headline: TextRun | None) -> bool:
-    """Return whether a short content is a heading with something below it."""
-    runs = tree.text_runs_in(region)
-    return any(run is headline or run.block.tag == "h1" for run in runs[:-1])
-
-
-def _visible_page(tree: BlockTree, kind: PageKind) -> ContentRegion:
-    """Return the page without navigation, or the whole page if nothing else is left."""
-    tree.restore()
-    page_words = tree.root.words
-    drop_page_chrome(tree, kind)
-    if _is_almost_empty(tree.root.words, page_words):
-        tree.restore()
-    return ContentRegion(tree.root, "full")
 
 
 def _prune(tree: BlockTree, region: Block) -> None:
@@ -448,7 +413,19 @@ def find_region(
         min_share = 0.25 if body.traits & ARTICLE_BODY else 0.6
         is_article = body.prose > _MIN_BODY_PROSE and body.prose > min_share * region.block.prose
     else:
-        is_article = kind == "other" and _is_undeclared_article(body, region.block)
+        # A page without a declared type may be one text.
+        is_text = (
+            body.prose > _MIN_UNDECLARED_PROSE
+            and body.prose > 0.75 * region.block.prose
+            and body.prose > 0.4 * body.words
+        )
+        is_named_text = (
+            bool(body.traits & ARTICLE_BODY)
+            and body.prose > _MIN_UNDECLARED_NAMED_PROSE
+            and body.prose > 0.6 * region.block.prose
+            and body.prose > 0.5 * body.words
+        )
+        is_article = kind == "other" and (is_text or is_named_text)
     if not is_article:
         return region
     return ContentRegion(_with_code(tree, body, region.block), "article")
@@ -460,15 +437,40 @@ def find_body(tree: BlockTree, top: Block, headline: TextRun | None) -> Block:
     body = max(scores, key=lambda block: _weighted_score(block, scores[block]), default=top)
     while body.tag in _NEVER_BODY and body is not top and body.parent is not None:
         body = body.parent
-    return _widen(tree, body, top)
+    # An ancestor may also hold the rest of a text in several blocks.
+    outer = body
+    for _ in range(_MAX_WIDENING_LEVELS):
+        if outer is top or outer.parent is None:
+            break
+        outer = outer.parent
+        prose, words = outer.prose - body.prose, outer.words - body.words
+        is_continued = prose > 0.1 * body.prose and prose >= 0.6 * words
+        if is_continued or (
+            outer.words < _SHORT_TEXT
+            and _adds_few_links(outer, body, _MAX_SECTION_LINK_SHARE)
+            and any(  # headings or code
+                block.tag in _SECTION_TAGS and not body.index <= block.index < body.end
+                for block in tree.blocks_below(outer)
+            )
+        ):
+            body = outer
+    return body
 
 
 def _main_region(tree: BlockTree, headline: TextRun | None) -> ContentRegion:
     root = tree.root
-    region = max(_main_blocks(tree), key=_words, default=root)
+    elements = set(root.element.select(_MAIN))
+    if root.element.matches(_MAIN):
+        elements.add(root.element)
+    declared = [block for block in tree.blocks if block.element in elements] if elements else []
+    region = max(declared, key=_words, default=root)
     if not (region.words > 0.3 * root.words and region.words > _MIN_MAIN_WORDS):
         region = root
-    article = max(_outermost_articles(tree, region), key=_words, default=None)
+    outermost: list[Block] = []
+    for block in tree.blocks_below(region):
+        if block.tag == "article" and (not outermost or block.index >= outermost[-1].end):
+            outermost.append(block)
+    article = max(outermost, key=_words, default=None)
     if article and article.words > 0.5 * region.words and article.words > _MIN_ARTICLE_WORDS:
         region = article
     if region is root and root.words > _SHORT_PAGE:
@@ -478,41 +480,8 @@ def _main_region(tree: BlockTree, headline: TextRun | None) -> ContentRegion:
     return ContentRegion(region, "full" if region is root else "main")
 
 
-def _main_blocks(tree: BlockTree) -> list[Block]:
-    """Return the blocks that declare themselves the main region, in document order."""
-    root = tree.root.element
-    elements = set(root.select(_MAIN))
-    if root.matches(_MAIN):
-        elements.add(root)
-    return [block for block in tree.blocks if block.element in elements] if elements else []
-
-
 def _words(block: Block) -> int:
     return block.words
-
-
-def _outermost_articles(tree: BlockTree, top: Block) -> Iterable[Block]:
-    skip = 0
-    for block in [block for block in tree.blocks_below(top) if block.tag == "article"]:
-        if block.index >= skip:
-            yield block
-            skip = block.end
-
-
-def _is_undeclared_article(body: Block, region: Block) -> bool:
-    """Return whether a page without a declared type is one text."""
-    if (
-        body.prose > _MIN_UNDECLARED_PROSE
-        and body.prose > 0.75 * region.prose
-        and body.prose > 0.4 * body.words
-    ):
-        return True
-    return (
-        bool(body.traits & ARTICLE_BODY)
-        and body.prose > _MIN_UNDECLARED_NAMED_PROSE
-        and body.prose > 0.6 * region.prose
-        and body.prose > 0.5 * body.words
-    )
 
 
 def _prose_scores(text_runs: list[TextRun], top: Block, headline: int) -> dict[Block, float]:
@@ -546,20 +515,6 @@ def _weighted_score(block: Block, score: float) -> float:
     )
 
 
-def _widen(tree: BlockTree, body: Block, top: Block) -> Block:
-    """Return the ancestor that also holds the rest of a text in several blocks."""
-    outer = body
-    for _ in range(_MAX_WIDENING_LEVELS):
-        if outer is top or outer.parent is None:
-            break
-        outer = outer.parent
-        prose, words = outer.prose - body.prose, outer.words - body.words
-        is_continued = prose > 0.1 * body.prose and prose >= 0.6 * words
-        if is_continued or (outer.words < _SHORT_TEXT and _has_sections(tree, outer, body)):
-            body = outer
-    return body
-
-
 def _with_code(tree: BlockTree, body: Block, top: Block) -> Block:
     """Return the ancestor of a text that also holds the code beside it."""
     if body is top or len(top.element.select("pre")) == len(body.element.select("pre")):
@@ -576,14 +531,6 @@ def _with_code(tree: BlockTree, body: Block, top: Block) -> Block:
         if is_beside and _adds_few_links(outer, body, _MAX_CODE_LINK_SHARE):
             body = outer
     return body
-
-
-def _has_sections(tree: BlockTree, outer: Block, body: Block) -> bool:
-    """Return whether `outer` has headings or code beside `body`, and few links."""
-    return _adds_few_links(outer, body, _MAX_SECTION_LINK_SHARE) and any(
-        block.tag in _SECTION_TAGS and not body.index <= block.index < body.end
-        for block in tree.blocks_below(outer)
-    )
 
 
 def _adds_few_links(outer: Block, body: Block, max_share: float) -> bool:
@@ -630,7 +577,15 @@ def find_leads(tree: BlockTree, region: Block, headline: TextRun | None) -> list
     if headline is None:
         return []
     start = _first_prose_index(tree, region)
-    leads = list(_leads(tree, region, headline.index + 1, start))[:_MAX_LEADS]
+    first = headline.index + 1
+    around = 0 if region.parent is None else region.parent.inherited_traits
+    leads = [
+        run
+        for run in tree.all_text_runs[first : min(start, first + _MAX_LEAD_DISTANCE)]
+        if not (run.block.is_active and _is_inside(run, region))
+        and _is_lead(run, ignored_traits=around)
+        and not _is_in_aside(run.block)
+    ][:_MAX_LEADS]
     return leads if sum(run.words for run in leads) < region.words else []
 
 
@@ -641,15 +596,6 @@ def insert_opening(region: Block, headline: TextRun | None, leads: list[TextRun]
     heading = [] if headline is None else [make_element("h1", [Text(headline.text)])]
     for index, element in enumerate([*heading, *paragraphs]):
         content.insert(index, element)
-
-
-def _leads(tree: BlockTree, region: Block, first: int, start: int) -> Iterator[TextRun]:
-    last = min(start, first + _MAX_LEAD_DISTANCE)
-    around = 0 if region.parent is None else region.parent.inherited_traits
-    for run in tree.all_text_runs[first:last]:
-        present = run.block.is_active and _is_inside(run, region)
-        if not present and _is_lead(run, ignored_traits=around) and not _is_in_aside(run.block):
-            yield run
 
 
 def _is_in_aside(block: Block) -> bool:
@@ -712,7 +658,13 @@ def find_content(
     notes = take_footnotes(document, page.anchors)
     is_fallback = False
     if options.include_tags:
-        element, rung = _select(document, options.include_tags), "selected"
+        selector = ",".join(options.include_tags)
+        outermost = [
+            match
+            for match in document.select(selector)
+            if match.parent is None or match.parent.closest(selector) is None
+        ]
+        element, rung = make_element("div", outermost), "selected"
     elif main and len(page.anchors) <= MAX_LINKS_SEARCHED:
         result = extract_main_content(document, page.head.json_ld)
         element, rung, is_fallback = result.element, result.rung, result.is_fallback
@@ -733,18 +685,4 @@ def find_content(
         rung=rung,
         is_fallback=is_fallback,
         footnotes=footnotes,
-    )
-
-
-def _select(document: Document, selectors: tuple[str, ...]) -> Element:
-    """Move the outermost elements that match `include_tags` into one element."""
-    selector = ",".join(selectors)
-    matches = document.select(selector)
-    return make_element(
-        "div",
-        [
-            match
-            for match in matches
-            if match.parent is None or match.parent.closest(selector) is None
-        ],
     )

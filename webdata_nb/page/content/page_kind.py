@@ -38,7 +38,10 @@ _PROMINENCE: Final = {"h1": 3, "h2": 2}
 def detect_page_kind(document: Document, json_ld: JsonLd) -> PageKind:
     """Return the page type by generator, JSON-LD, microdata and og:type."""
     is_article = any(map(_ARTICLE.fullmatch, json_ld.types))
-    software = _software(document).lower()
+    # The generator, and the class and id of the body, name the software.
+    body = document.select_one("body")
+    body_names = [] if body is None else [body.attr("class") or "", body.attr("id") or ""]
+    software = " ".join([_meta(document, 'meta[name="generator"]'), *body_names]).lower()
     types = microdata_types(document)
     if (
         any(name in software for name in _FORUM_SOFTWARE)
@@ -92,26 +95,18 @@ def find_headline(text_runs: Iterable[TextRun], title: str) -> TextRun | None:
         letters = letters_and_digits(text) if run.link_words < run.words else ""
         if tag == "h1" and letters and letters in names:
             return run
-        if rank > best_rank and ((letters and letters == whole) or _repeats(text, title_words)):
+        if rank <= best_rank:
+            continue
+        words = set(_WORD.findall(text.lower()))
+        common = len(words & title_words)
+        repeats_title = (
+            common >= _MIN_COMMON_WORDS
+            and common >= _MIN_HEADLINE_OVERLAP * len(words)
+            and common >= _MIN_TITLE_OVERLAP * len(title_words)
+        )
+        if repeats_title or (letters and letters == whole):
             headline, best_rank = run, rank
     return headline
-
-
-def _repeats(text: str, title_words: set[str]) -> bool:
-    words = set(_WORD.findall(text.lower()))
-    common = len(words & title_words)
-    return (
-        common >= _MIN_COMMON_WORDS
-        and common >= _MIN_HEADLINE_OVERLAP * len(words)
-        and common >= _MIN_TITLE_OVERLAP * len(title_words)
-    )
-
-
-def _software(document: Document) -> str:
-    """Return the generator and the class and id of the body, which name the software."""
-    body = document.select_one("body")
-    body_names = [] if body is None else [body.attr("class") or "", body.attr("id") or ""]
-    return " ".join([_meta(document, 'meta[name="generator"]'), *body_names])
 
 
 def _meta(document: Document, selector: str) -> str:
