@@ -165,12 +165,32 @@ def read_table(element: Element, *, lenient: bool = False) -> PageTable | None:
     if grid is None:
         return None
     titles: list[Element] = list(child_elements(element, {"caption"}))
-    while 0 < header_rows < len(grid) and len(grid[0]) > 1 and _is_title(rows[0], len(grid[0])):
+    while (  # the first row is one cell, which covers all columns
+        0 < header_rows < len(grid)
+        and len(grid[0]) > 1
+        and len(rows[0].cells) == 1
+        and _read_span(rows[0].cells[0], "colspan") >= len(grid[0])
+    ):
         titles.append(rows[0].cells[0])
         del rows[0], grid[0]
         header_rows -= 1
-    header = _header(grid[:header_rows])
-    return PageTable(titles, header, _without_headers(grid[header_rows:], header))
+    top, body = grid[:header_rows], grid[header_rows:]
+    header: list[list[Element]] = [[] for _ in (top[0] if top else ())]
+    for row in top:
+        for column, cell in zip(header, row, strict=False):
+            if cell is not None and cell not in column:
+                column.append(cell)
+    names = [text_of(column[-1]) if column else "" for column in header]
+    if any(names):  # rows that repeat the header are left out
+        body = [
+            row
+            for row in body
+            if row[0] is None
+            or row[0].tag != "th"
+            or [text_of(cell) if cell is not None and cell.tag == "th" else "" for cell in row]
+            != names
+        ]
+    return PageTable(titles, header, body)
 
 
 def is_data_table(element: Element) -> bool:
@@ -285,9 +305,11 @@ def _is_reference(node: Element, before: str) -> bool:
 
 def table_rows(table: Element) -> list[TableRow]:
     """Return the rows of the table itself that have cells, without those of nested tables."""
-    rows = [
-        TableRow(row, child_elements(row, _CELLS), section) for row, section in _row_elements(table)
-    ]
+    rows: list[TableRow] = []
+    for child in child_elements(table, SECTIONS | {"tr"}):
+        is_row = child.tag == "tr"
+        elements, section = ([child], table) if is_row else (child_elements(child, {"tr"}), child)
+        rows += (TableRow(row, child_elements(row, _CELLS), section) for row in elements)
     if table.select_one(MAY_BE_HIDDEN) is not None:
         rows = [
             TableRow(
@@ -296,17 +318,6 @@ def table_rows(table: Element) -> list[TableRow]:
             for row in rows
         ]
     return [row for row in rows if row.cells]
-
-
-def _row_elements(table: Element) -> list[tuple[Element, Element]]:
-    """Return the rows of a table with their sections."""
-    rows: list[tuple[Element, Element]] = []
-    for child in child_elements(table, SECTIONS | {"tr"}):
-        if child.tag == "tr":
-            rows.append((child, table))
-        else:
-            rows += ((row, child) for row in child_elements(child, {"tr"}))
-    return rows
 
 
 def child_elements(parent: Element, tags: Collection[str]) -> list[Element]:
@@ -409,17 +420,21 @@ def _grid(table: Element, rows: list[TableRow]) -> list[list[Element | None]] | 
             bisect_left(starts, cell.column),
             bisect_left(starts, cell.column + cell.width),
         )
-        if (cell.height > 1 or last - first > 1) and _is_repeated(cell.cell):
-            for number in _covered_rows(rows, cell):
-                covered = grid[number][first:last]
-                grid[number][first:last] = [cell.cell if each is None else each for each in covered]
+        if (
+            (cell.height > 1 or last - first > 1)
+            and len(cell.cell.text) <= MAX_REPEATED_CHARACTERS
+            and cell.cell.select_one("img,table") is None
+        ):
+            section = rows[cell.row].section
+            for number in range(cell.row, min(cell.row + cell.height, len(rows))):
+                if rows[number].section is section:
+                    covered = grid[number][first:last]
+                    grid[number][first:last] = [
+                        cell.cell if each is None else each for each in covered
+                    ]
     for cell in grid_cells:
         grid[cell.row][bisect_left(starts, cell.column)] = cell.cell
     return grid
-
-
-def _is_repeated(cell: Element) -> bool:
-    return len(cell.text) <= MAX_REPEATED_CHARACTERS and cell.select_one("img,table") is None
 
 
 def _read_span(cell: Element, name: str) -> int:
@@ -434,11 +449,6 @@ def _read_span(cell: Element, name: str) -> int:
 def column_span(cell: Element) -> int:
     """Return the number of columns that a cell covers, at least 1."""
     return _read_span(cell, "colspan") or 1
-
-
-def _is_title(row: TableRow, columns: int) -> bool:
-    """Return whether a row has one cell, which covers all columns."""
-    return len(row.cells) == 1 and _read_span(row.cells[0], "colspan") >= columns
 
 
 def _place_cells(rows: list[TableRow]) -> list[_GridCell]:
@@ -463,36 +473,3 @@ def _place_cells(rows: list[TableRow]) -> list[_GridCell]:
             column += grid_cells[-1].width
         spanning += (cell for cell in grid_cells[-len(row.cells) :] if cell.height > 1)
     return grid_cells
-
-
-def _covered_rows(rows: list[TableRow], cell: _GridCell) -> list[int]:
-    """Return the numbers of the rows that a cell covers."""
-    section = rows[cell.row].section
-    covered = range(cell.row, min(cell.row + cell.height, len(rows)))
-    return [number for number in covered if rows[number].section is section]
-
-
-def _without_headers(
-    grid: list[list[Element | None]], header: list[list[Element]]
-) -> list[list[Element | None]]:
-    """Return the rows of a table without those that repeat its header."""
-    names = [text_of(cells[-1]) if cells else "" for cells in header]
-    if not any(names):
-        return grid
-    return [
-        row
-        for row in grid
-        if row[0] is None
-        or row[0].tag != "th"
-        or [text_of(cell) if cell is not None and cell.tag == "th" else "" for cell in row] != names
-    ]
-
-
-def _header(grid: list[list[Element | None]]) -> list[list[Element]]:
-    """Return the cells that name each column, each cell once."""
-    names: list[list[Element]] = [[] for _ in (grid[0] if grid else ())]
-    for row in grid:
-        for column, cell in zip(names, row, strict=False):
-            if cell is not None and cell not in column:
-                column.append(cell)
-    return names
