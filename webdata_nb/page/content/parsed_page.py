@@ -47,7 +47,7 @@ from webdata_nb.page.content.structured_data import JsonLd, is_json_ld
 from webdata_nb.page.urls import parse_link_header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from webdata_nb.page.content.footnotes import FootnoteSection
     from webdata_nb.page.content.page_source import FetchedResponse
@@ -101,9 +101,33 @@ class PageHead:
 def read_head(elements_by_tag: dict[str, list[Element]], source: FetchedResponse) -> PageHead:
     """Collect the declarations of a page."""
     head = PageHead()
-    for tag, read_element in _READERS.items():
-        for element in elements_by_tag.get(tag, ()):
-            read_element(head, element)
+    languages = (
+        collapse_whitespace(element.attr("lang") or element.attr("xml:lang") or "")
+        for element in elements_by_tag.get("html", ())
+    )
+    head.language = next(filter(None, languages), None)
+    titles = (
+        collapse_whitespace(element.text)
+        for element in elements_by_tag.get("title", ())
+        if element.namespace is Namespace.HTML
+    )
+    head.title = next(filter(None, titles), None)
+    for element in elements_by_tag.get("meta", ()):
+        content = element.attr("content")
+        if content is not None:
+            for key in _META_NAME_ATTRIBUTES:
+                if name := element.attr(key):
+                    head.metas.setdefault(name.strip().lower(), []).append(content)
+    for element in elements_by_tag.get("link", ()):
+        if head.canonical is None and "canonical" in (element.attr("rel") or "").lower().split():
+            # RFC 6596: one in the body may be written by anyone.
+            head.canonical = element.attr("href") if element.closest("body") is None else None
+    for element in elements_by_tag.get("base", ()):
+        if head.base_href is None:
+            head.base_href = element.attr("href")
+    for element in elements_by_tag.get("script", ()):
+        if is_json_ld(element.attr("type")):
+            head.json_ld.texts.append(element.text)
     if head.canonical is None:
         links = (
             link for value in source.header_values("link") for link in parse_link_header(value)
@@ -114,53 +138,6 @@ def read_head(elements_by_tag: dict[str, list[Element]], source: FetchedResponse
         headings = map(text_of, elements_by_tag.get("h1", ()))
         head.heading = next(filter(None, headings), None)
     return head
-
-
-def _read_html(head: PageHead, element: Element) -> None:
-    if head.language is None:
-        head.language = (
-            collapse_whitespace(element.attr("lang") or element.attr("xml:lang") or "") or None
-        )
-
-
-def _read_title(head: PageHead, element: Element) -> None:
-    if head.title is None and element.namespace is Namespace.HTML:
-        head.title = collapse_whitespace(element.text) or None
-
-
-def _read_meta(head: PageHead, element: Element) -> None:
-    content = element.attr("content")
-    if content is None:
-        return
-    for key in _META_NAME_ATTRIBUTES:
-        if name := element.attr(key):
-            head.metas.setdefault(name.strip().lower(), []).append(content)
-
-
-def _read_link(head: PageHead, element: Element) -> None:
-    if head.canonical is None and "canonical" in (element.attr("rel") or "").lower().split():
-        # RFC 6596: one in the body may be written by anyone.
-        head.canonical = element.attr("href") if element.closest("body") is None else None
-
-
-def _read_base(head: PageHead, element: Element) -> None:
-    if head.base_href is None:
-        head.base_href = element.attr("href")
-
-
-def _read_script(head: PageHead, element: Element) -> None:
-    if is_json_ld(element.attr("type")):
-        head.json_ld.texts.append(element.text)
-
-
-_READERS: dict[str, Callable[[PageHead, Element], None]] = {
-    "html": _read_html,
-    "title": _read_title,
-    "meta": _read_meta,
-    "link": _read_link,
-    "base": _read_base,
-    "script": _read_script,
-}
 
 
 def canonical_url(head: PageHead, link_resolver: LinkResolver) -> str | None:
@@ -174,20 +151,15 @@ def robots_directives(head: PageHead, source: FetchedResponse) -> frozenset[str]
     They come from ``meta name=robots`` and ``X-Robots-Tag``, without those for one named crawler.
     ``none`` adds noindex and nofollow.
     """
-    directives = set(
-        _parse_directives([*head.metas.get("robots", ()), *source.header_values("x-robots-tag")])
-    )
-    return frozenset(directives | {"noindex", "nofollow"} if "none" in directives else directives)
-
-
-def _parse_directives(values: Iterable[str]) -> Iterable[str]:
-    for value in values:
+    directives: set[str] = set()
+    for value in (*head.metas.get("robots", ()), *source.header_values("x-robots-tag")):
         for part in value.lower().split(","):
             word = part.strip()
             if ":" in word and not word.startswith("unavailable_after"):
                 break  # the rest is for the named crawler
             if word in _ROBOTS_DIRECTIVES:
-                yield word
+                directives.add(word)
+    return frozenset(directives | {"noindex", "nofollow"} if "none" in directives else directives)
 
 
 _MODE_ATTRIBUTE: Final = "shadowrootmode"
@@ -211,7 +183,11 @@ def flatten_shadow_roots(document: Document) -> bool:
         if not templates:
             break
         for template, host in templates:
-            children_by_slot = _group_by_slot(template, host)
+            children_by_slot: defaultdict[str, list[Node]] = defaultdict(list)
+            for child in children_of(host):
+                if child != template:
+                    name = child.attr("slot") if isinstance(child, Element) else None
+                    children_by_slot[name or ""].append(child)
             for content in children_of(template):
                 slots = group_by_tag(content, {"slot"}).get("slot", [])
                 for slot in slots:
@@ -237,15 +213,6 @@ def _find_shadow_roots(root: Element, hosts: set[Element]) -> list[tuple[Element
             hosts.add(host)
             shadow_roots.append((template, host))
     return shadow_roots
-
-
-def _group_by_slot(template: Element, host: Element) -> dict[str, list[Node]]:
-    children_by_slot: defaultdict[str, list[Node]] = defaultdict(list)
-    for child in children_of(host):
-        if child != template:
-            name = child.attr("slot") if isinstance(child, Element) else None
-            children_by_slot[name or ""].append(child)
-    return children_by_slot
 
 
 def _fill(slot: Element, children: list[Node]) -> None:
@@ -317,7 +284,11 @@ class ParsedPage:
 def parse_page(source: FetchedResponse) -> ParsedPage:
     """Decode and parse one HTML page."""
     charset = sniff_charset(source.body, source.content_type)
-    xhtml = _is_xhtml(source.body, source.content_type)
+    # Served as XML, or beginning as XHTML.
+    start = source.body[:_SNIFFED_BYTES].lstrip()
+    xhtml = "xml" in (source.content_type or "").lower() or (
+        start.startswith(b"<?xml") and _XHTML_ROOT.search(start) is not None
+    )
     return _parsed_page(source, parse(decode_text(source.body, charset), xhtml=xhtml), charset)
 
 
@@ -376,14 +347,6 @@ def add_ruby_parentheses(readings: Iterable[Element]) -> bool:
     return bool(bare)
 
 
-def _is_xhtml(body: bytes, content_type: str | None) -> bool:
-    """Return whether a page is served as XML or begins as XHTML."""
-    if content_type is not None and "xml" in content_type.lower():
-        return True
-    start = body[:_SNIFFED_BYTES].lstrip()
-    return start.startswith(b"<?xml") and _XHTML_ROOT.search(start) is not None
-
-
 DeclarationKind = Literal["meta", "link", "rsl", "unread"]
 MAX_DECLARATIONS: Final = 200
 # Links to licences of single images are many on some pages.
@@ -413,20 +376,23 @@ _UNREAD: Final = PageDeclaration("unread", "", "")
 
 def find_declarations(page: ParsedPage) -> tuple[PageDeclaration, ...]:
     """Return the declarations of a page, each once; the last one is `unread` if there are more."""
-    found = dict.fromkeys((*_metas(page), *_inline_licenses(page), *_license_links(page)))
-    if len(found) <= MAX_DECLARATIONS:
-        return tuple(found)
-    return (*islice(found, MAX_DECLARATIONS - 1), _UNREAD)
-
-
-def _metas(page: ParsedPage) -> Iterator[PageDeclaration]:
+    found: dict[PageDeclaration, None] = {}
     for element in page.elements_by_tag.get("meta", ()):
         name = (element.attr("name") or element.attr("property") or "").strip().lower()
         content = element.attr("content") or ""
         if name in _META_NAMES or (name and any(word in content.lower() for word in _WORDS)):
-            yield PageDeclaration(
-                "meta", name[:MAX_VALUE_CHARACTERS], content[:MAX_VALUE_CHARACTERS]
-            )
+            name, content = name[:MAX_VALUE_CHARACTERS], content[:MAX_VALUE_CHARACTERS]
+            found[PageDeclaration("meta", name, content)] = None
+    room = MAX_RSL_CHARACTERS
+    for element in page.elements_by_tag.get("script", ()):
+        if _media_type(element.attr("type")) == _RSL:
+            text = element.text[:room]
+            room -= len(text)
+            found[PageDeclaration("rsl", "", text)] = None
+    found.update(dict.fromkeys(_license_links(page)))
+    if len(found) <= MAX_DECLARATIONS:
+        return tuple(found)
+    return (*islice(found, MAX_DECLARATIONS - 1), _UNREAD)
 
 
 def _license_links(page: ParsedPage) -> Iterator[PageDeclaration]:
@@ -442,15 +408,6 @@ def _license_links(page: ParsedPage) -> Iterator[PageDeclaration]:
     yield from links[:MAX_LICENSE_LINKS]
     if any(link.value == _RSL for link in links[MAX_LICENSE_LINKS:]):
         yield _UNREAD
-
-
-def _inline_licenses(page: ParsedPage) -> Iterator[PageDeclaration]:
-    room = MAX_RSL_CHARACTERS
-    for element in page.elements_by_tag.get("script", ()):
-        if _media_type(element.attr("type")) == _RSL:
-            text = element.text[:room]
-            room -= len(text)
-            yield PageDeclaration("rsl", "", text)
 
 
 def _media_type(text: str | None) -> str:
