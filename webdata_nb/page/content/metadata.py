@@ -156,12 +156,31 @@ def audit_facts(
             by_url[url] = " ".join((element.attr("rel") or "").lower().split())
     rels = ((index, by_url.get(link.url)) for index, link in enumerate(outlinks))
     headings, images = (page.elements_by_tag.get(tag, ()) for tag in ("h1", "img"))
-    bare = [image for image in images if image.attr("alt") is None and not _is_hidden(image)]
+    bare = [  # without those that assistive technology ignores
+        image
+        for image in images
+        if image.attr("alt") is None
+        and (image.attr("role") or "").lower() not in {"presentation", "none"}
+        and image.attr("aria-hidden") != "true"
+    ]
     sources = (image.attr("src") or "" for image in bare[:MAX_LISTED])
+    # In HTML, `xml:lang` has no effect.
+    is_xml = "xml" in (page.source.content_type or "").lower()
+    languages = (
+        _cut(element.attr("lang") or (is_xml and element.attr("xml:lang")) or "")
+        for element in page.elements_by_tag.get("html", ())
+    )
+    # An outlink has the text of its links, or else the first label of one.
+    texts = {link.url: link.anchor for link in outlinks}
+    if not all(texts.values()):
+        for url, element in zip(anchors.pages, anchors.elements, strict=True):
+            if url is not None and texts.get(url) == "":
+                label = element.attr("aria-label") or element.attr("title") or ""
+                texts[url] = _cut(label)[:MAX_ANCHOR_TEXT_LENGTH]
     return {
         "is_html": is_html,
         "bytes": len(page.source.body),
-        "language": _language(page),
+        "language": next(filter(None, languages), None),
         "titles": list(islice(titles, MAX_DECLARED)),
         "h1s": [_cut(_heading_text(each)) for each in islice(headings, MAX_DECLARED)],
         **_metas(page),
@@ -174,22 +193,13 @@ def audit_facts(
         "structured_data_errors": [
             _cut(error) for error in islice(page.head.json_ld.strict_errors(), MAX_LISTED)
         ],
-        "anchors": _link_texts(anchors, outlinks),
+        "anchors": list(texts.values()),
         "rels": {str(index): rel for index, rel in rels if rel},
     }
 
 
 def _cut(text: str) -> str:
     return collapse_whitespace(text)[:MAX_FACT_LENGTH]
-
-
-def _language(page: ParsedPage) -> str | None:
-    """Return the `lang` of the `html` element. In HTML, `xml:lang` has no effect."""
-    is_xml = "xml" in (page.source.content_type or "").lower()
-    for element in page.elements_by_tag.get("html", ()):
-        if text := _cut(element.attr("lang") or (is_xml and element.attr("xml:lang")) or ""):
-            return text
-    return None
 
 
 def _heading_text(element: Element) -> str:
@@ -239,12 +249,6 @@ def _head_links(page: ParsedPage) -> dict[str, Any]:
     }
 
 
-def _is_hidden(image: Element) -> bool:
-    """Return whether assistive technology ignores an image."""
-    role = (image.attr("role") or "").lower()
-    return role in {"presentation", "none"} or image.attr("aria-hidden") == "true"
-
-
 def _insecure(page: ParsedPage) -> list[str]:
     """Return the URLs without TLS that a page loads or sends forms to."""
     elements = [
@@ -261,14 +265,3 @@ def _insecure(page: ParsedPage) -> list[str]:
             if url is not None and url.startswith("http:"):
                 plain[url] = None
     return list(plain)[:MAX_LISTED]
-
-
-def _link_texts(anchors: AnchorTable, outlinks: Sequence[Outlink]) -> list[str]:
-    """Return the text of each outlink: that of its links, or else the first label of one."""
-    texts = {link.url: link.anchor for link in outlinks}
-    if not all(texts.values()):
-        for url, element in zip(anchors.pages, anchors.elements, strict=True):
-            if url is not None and texts.get(url) == "":
-                label = element.attr("aria-label") or element.attr("title") or ""
-                texts[url] = _cut(label)[:MAX_ANCHOR_TEXT_LENGTH]
-    return list(texts.values())

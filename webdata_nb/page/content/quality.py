@@ -112,7 +112,10 @@ def rate_content(
     )
     score = _BASE_SCORE + _LINK_DENSITY_WEIGHT * link_density + _PICTURES_WEIGHT * pictures
     if content.rung in _RUNG_SCORES:
-        score += _RUNG_SCORES[content.rung] + _PROSE_WEIGHT * _prose_share(text)
+        # How close the mean length of a paragraph is to that of prose.
+        paragraph = len(text) / (text.count("\n\n") + 1)
+        prose = min(1.0, math.log1p(paragraph) / math.log(_PROSE_PARAGRAPH_LENGTH))
+        score += _RUNG_SCORES[content.rung] + _PROSE_WEIGHT * prose
     else:
         score += _NOT_SEARCHED_SCORE
     if content.is_fallback:
@@ -121,7 +124,12 @@ def rate_content(
     coverage = 1.0 if is_whole_page else round(min(1.0, length / max(1, visible or 0)), 3)
     reason = _why_empty(content, kind)
     if reason is None and visible is not None:
-        reason = _why_uncertain(content, score, coverage)
+        if content.is_fallback:
+            reason = "the rules of the main content left next to nothing: this is the visible page"
+        elif coverage < _LOW_COVERAGE:
+            reason = "less than a tenth of the visible text"
+        elif score < _LOW_SCORE:
+            reason = f"a score below {_LOW_SCORE}"
     return {
         "word_count": words,
         "text_coverage": coverage,
@@ -145,20 +153,6 @@ def _why_empty(content: ParsedPage, kind: str) -> str | None:
     if (refresh := next(filter(None, refreshes), None)) is not None:
         return f"{_REFRESHES}{content.link_resolver[refresh.url] or refresh.url}"
     return "no text"
-
-
-def _why_uncertain(content: ParsedPage, score: float, coverage: float) -> str | None:
-    if content.is_fallback:
-        return "the rules of the main content left next to nothing: this is the visible page"
-    if coverage < _LOW_COVERAGE:
-        return "less than a tenth of the visible text"
-    return f"a score below {_LOW_SCORE}" if score < _LOW_SCORE else None
-
-
-def _prose_share(text: str) -> float:
-    """Return how close the mean paragraph length is to that of prose, 0 to 1."""
-    paragraph = len(text) / (text.count("\n\n") + 1)
-    return min(1.0, math.log1p(paragraph) / math.log(_PROSE_PARAGRAPH_LENGTH))
 
 
 _FIRST_BYTES: Final = 1 << 16
@@ -243,7 +237,12 @@ def sample_text(title: str | None, text: str) -> str:
 
     Link targets may contain session identifiers.
     """
-    return f"{title or ''}\n{_shorten(text)}"
+    if len(text) > 2 * _SAMPLE_LENGTH:
+        text = f"{text[:_SAMPLE_LENGTH]}\n{text[-_SAMPLE_LENGTH:]}"
+    text = _LINK_TARGET.sub("]", text)
+    if "://" in text:
+        text = _BARE_URL.sub("]", text)
+    return f"{title or ''}\n{text}"
 
 
 def compute_sketch(sample: str) -> bytes:
@@ -256,26 +255,15 @@ def compute_sketch(sample: str) -> bytes:
 
 def compute_masked_sketch(sample: str) -> bytes:
     """Sketch a text with masked numbers, months and weekdays, to detect calendar pages."""
-    words = _mask_numbers(sample).split()
-    return _bottom_k(list(map(_MASKED_NAMES.get, words, words)))
-
-
-def _mask_numbers(text: str) -> bytes:
-    """Write each number as 0 and drop all number separators, which is faster than a regex."""
-    data = text.encode("utf-8", "replace")
+    data = sample.encode("utf-8", "replace")
     if any(lead in data for lead in _OTHER_DIGIT_LEADS):
-        data = _DIGIT.sub("0", text).encode("utf-8", "replace")
+        data = _DIGIT.sub("0", sample).encode("utf-8", "replace")
+    # Each number becomes 0, without separators; this is faster than a regex.
     data = data.translate(_ZEROS, b"/.:,;-")
     while b"00" in data:
         data = data.replace(b"00", b"0")
-    return data
-
-
-def _shorten(text: str) -> str:
-    if len(text) > 2 * _SAMPLE_LENGTH:
-        text = f"{text[:_SAMPLE_LENGTH]}\n{text[-_SAMPLE_LENGTH:]}"
-    text = _LINK_TARGET.sub("]", text)
-    return _BARE_URL.sub("]", text) if "://" in text else text
+    words = data.split()
+    return _bottom_k(list(map(_MASKED_NAMES.get, words, words)))
 
 
 def _bottom_k(words: list[bytes]) -> bytes:
