@@ -248,7 +248,19 @@ def find_linked_notes(document: Document, budget: TextBudget) -> list[Note]:
     At most the characters of `budget` are read.
     """
     notes, others = _group_references(document)
-    _resolve_texts(notes, budget)
+    blocks = {target: block_of(target) for target in notes}
+    groups: dict[Element, list[Element]] = {}
+    for target, block in blocks.items():
+        if block is not None:
+            groups.setdefault(block, []).append(target)
+    starts = {*groups, *notes}
+    for block, targets in groups.items():
+        if len(targets) > 1 and block not in notes:
+            _split_block(block, targets, notes)
+        elif block in notes:
+            _read_note(notes[block], block, block, starts, budget)
+        else:
+            _read_note(notes[targets[0]], targets[0], block, starts, budget)
     complete = {target: note for target, note in notes.items() if note.content}
     for link, target in others:  # references within notes to earlier notes
         if target in complete and not contains(target, link):
@@ -313,23 +325,6 @@ def reference_mark(link: Element) -> str | None:
         or text_before(link).rstrip().endswith("[")
     )
     return mark if is_reference else None
-
-
-def _resolve_texts(notes: dict[Element, Note], budget: TextBudget) -> None:
-    """Find the text of each note; a note without one remains empty."""
-    blocks = {target: block_of(target) for target in notes}
-    groups: dict[Element, list[Element]] = {}
-    for target, block in blocks.items():
-        if block is not None:
-            groups.setdefault(block, []).append(target)
-    starts = {*groups, *notes}
-    for block, targets in groups.items():
-        if len(targets) > 1 and block not in notes:
-            _split_block(block, targets, notes)
-        elif block in notes:
-            _read_note(notes[block], block, block, starts, budget)
-        else:
-            _read_note(notes[targets[0]], targets[0], block, starts, budget)
 
 
 def _split_block(block: Element, targets: list[Element], notes: dict[Element, Note]) -> None:

@@ -97,21 +97,19 @@ def reveal_panels(document: Document) -> None:
             or element.tag == "dd"
             or ((before := element_before(element)) is not None and before.tag in _PANEL_TITLES)
         )
-        if is_panel and not _is_menu(element):
+        names_of_element = f"{element.attr('class') or ''} {element.attr('id') or ''}"
+        if (
+            not is_panel
+            or element.closest(_NO_PANELS) is not None
+            or traits_of(names_of_element) & NOT_CONTENT
+        ):
+            continue
+        length = len("".join(element.text.split()))
+        links = sum(len("".join(link.text.split())) for link in element.select("a[href]"))
+        if links <= _MAX_PANEL_LINKS * length:
             for name in _HIDING_ATTRIBUTES:
                 if element.attr(name) is not None:
                     del element.attrs[name]
-
-
-def _is_menu(hidden: Element) -> bool:
-    if (
-        hidden.closest(_NO_PANELS) is not None
-        or traits_of(f"{hidden.attr('class') or ''} {hidden.attr('id') or ''}") & NOT_CONTENT
-    ):
-        return True
-    length = len("".join(hidden.text.split()))
-    links = sum(len("".join(link.text.split())) for link in hidden.select("a[href]"))
-    return links > _MAX_PANEL_LINKS * length
 
 
 _NEVER_CONTENT = word_set(
@@ -197,7 +195,15 @@ def extract_main_content(document: Document, json_ld: JsonLd) -> MainContent:
     _ignore_prose_above(headline, tree)
     region = find_region(tree, kind, headline, content_hidden=content_hidden)
     headline = find_headline_run(tree, region.block, headline)
-    _trim(tree, region, kind, headline)
+    if region.rung == "article" or kind == "article":
+        trim_article(tree, region.block, headline)
+    trim_links(tree, region.block, article=region.rung == "article")
+    if region.rung == "article":
+        trim_teasers(tree, region.block)
+    else:
+        trim_header(tree, region.block, headline)
+        trim_repeats(tree, region.block)
+        trim_controls(tree, region.block)
     tree.apply_drops()
     leads = find_leads(tree, region.block, headline) if region.rung == "article" else []
     is_stub = (
@@ -322,19 +328,6 @@ def _ignore_prose_above(headline: TextRun | None, tree: BlockTree) -> None:
         for run in earlier_runs:
             run.prose = False
         tree.count_words()
-
-
-def _trim(tree: BlockTree, region: ContentRegion, kind: PageKind, headline: TextRun | None) -> None:
-    block, article = region.block, region.rung == "article"
-    if article or kind == "article":
-        trim_article(tree, block, headline)
-    trim_links(tree, block, article=article)
-    if article:
-        trim_teasers(tree, block)
-    else:
-        trim_header(tree, block, headline)
-        trim_repeats(tree, block)
-        trim_controls(tree, block)
 
 
 def _is_almost_empty(words: int, page_words: int) -> bool:
