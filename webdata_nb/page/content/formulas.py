@@ -257,7 +257,22 @@ def mark_formulas_by_class(document: Document) -> None:
     """Replace elements of a formula class whose text is LaTeX source."""
     for selector in _NAMED:
         for element in document.select(selector):
-            _replace_named(element)
+            if element.parent is None or _NAMED_CLASS.search(element.attr("class") or "") is None:
+                continue
+            children = element.children
+            if len(children) != 1 or type(children[0]) is not Text:
+                continue
+            source = children[0].data.strip()
+            if element.tag in {"code", "pre"}:
+                display = element.tag == "pre" or element.attr("data-math-style") == "display"
+                element.replace_with(formula_element(source, display=display))
+                continue
+            formulas = list(find_formulas(source, dollars=True))
+            if len(formulas) == 1 and formulas[0].start == 0 and formulas[0].end == len(source):
+                formula = formula_element(formulas[0].latex, display=formulas[0].display)
+                element.replace_with(formula)
+            elif formulas:
+                _replace_in_text(children[0], dollars=True)
 
 
 def mark_raw_formulas(document: Document) -> None:
@@ -274,25 +289,6 @@ def mark_raw_formulas(document: Document) -> None:
                 text, _EXCLUDED
             ) is None:
                 _replace_in_text(text, dollars=dollars)
-
-
-def _replace_named(element: Element) -> None:
-    """Replace an element of a formula class that holds one source."""
-    if element.parent is None or _NAMED_CLASS.search(element.attr("class") or "") is None:
-        return
-    children = element.children
-    if len(children) != 1 or type(children[0]) is not Text:
-        return
-    source = children[0].data.strip()
-    if element.tag in {"code", "pre"}:
-        display = element.tag == "pre" or element.attr("data-math-style") == "display"
-        element.replace_with(formula_element(source, display=display))
-        return
-    formulas = list(find_formulas(source, dollars=True))
-    if len(formulas) == 1 and formulas[0].start == 0 and formulas[0].end == len(source):
-        element.replace_with(formula_element(formulas[0].latex, display=formulas[0].display))
-    elif formulas:
-        _replace_in_text(children[0], dollars=True)
 
 
 def _replace_in_text(text: Text, *, dollars: bool) -> None:
