@@ -256,7 +256,7 @@ def collect_outlinks(anchors: AnchorTable) -> tuple[Outlink, ...]:
     complete = True
     for url, link, text in zip(anchors.pages, anchors.elements, anchors.texts, strict=True):
         if url not in outlinks and url is not None:
-            label = collapse_whitespace(text) or _alternative_text(link)
+            label = collapse_whitespace(text) or alternative_text(link)
             if len(label) > MAX_ANCHOR_TEXT_LENGTH:
                 label = label[:MAX_ANCHOR_TEXT_LENGTH].rstrip()
             rel = link.attr("rel")
@@ -269,7 +269,7 @@ def collect_outlinks(anchors: AnchorTable) -> tuple[Outlink, ...]:
             if url is not None:
                 _, label, nofollow = outlinks[url]
                 if nofollow or not label:
-                    label = label or collapse_whitespace(text) or _alternative_text(link)
+                    label = label or collapse_whitespace(text) or alternative_text(link)
                     label = label[:MAX_ANCHOR_TEXT_LENGTH].rstrip()
                     rel = link.attr("rel") if nofollow else None
                     nofollow = rel is not None and "nofollow" in rel.lower().split()
@@ -277,8 +277,8 @@ def collect_outlinks(anchors: AnchorTable) -> tuple[Outlink, ...]:
     return tuple(map(_new_outlink, outlinks.values()))
 
 
-def _alternative_text(link: Element) -> str:
-    """Return the alternative text of the image in a link without text."""
+def alternative_text(link: Element) -> str:
+    """Return the alternative text of the image in a link or a heading without text."""
     image = link if link.tag == "area" else link.select_one("img[alt]")
     return collapse_whitespace((image.attr("alt") or "") if image is not None else "")
 

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.page.content.dates import PageDates
-from webdata_nb.page.content.links import MAX_ANCHOR_TEXT_LENGTH
+from webdata_nb.page.content.links import MAX_ANCHOR_TEXT_LENGTH, alternative_text
 from webdata_nb.page.content.parsed_page import canonical_url
 from webdata_nb.page.content.parser import Namespace, collapse_whitespace, text_of
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from webdata_nb.page.content.links import AnchorTable, Outlink
     from webdata_nb.page.content.page_source import FetchedResponse
     from webdata_nb.page.content.parsed_page import PageHead, ParsedPage
-    from webdata_nb.page.content.parser import Element
     from webdata_nb.page.content.structured_data import JsonLd
 
 MAX_TEXT_LENGTH = 2000
@@ -182,7 +181,9 @@ def audit_facts(
         "bytes": len(page.source.body),
         "language": next(filter(None, languages), None),
         "titles": list(islice(titles, MAX_DECLARED)),
-        "h1s": [_cut(_heading_text(each)) for each in islice(headings, MAX_DECLARED)],
+        "h1s": [
+            _cut(text_of(each) or alternative_text(each)) for each in islice(headings, MAX_DECLARED)
+        ],
         **_metas(page),
         "x_robots": [_cut(value) for value in page.source.header_values("x-robots-tag")],
         **_head_links(page),
@@ -200,13 +201,6 @@ def audit_facts(
 
 def _cut(text: str) -> str:
     return collapse_whitespace(text)[:MAX_FACT_LENGTH]
-
-
-def _heading_text(element: Element) -> str:
-    if text := text_of(element):
-        return text
-    image = element.select_one("img[alt]")
-    return "" if image is None else image.attr("alt") or ""
 
 
 def _metas(page: ParsedPage) -> dict[str, Any]:
