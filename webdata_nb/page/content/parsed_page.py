@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
@@ -389,14 +388,6 @@ def find_declarations(page: ParsedPage) -> tuple[PageDeclaration, ...]:
             text = element.text[:room]
             room -= len(text)
             found[PageDeclaration("rsl", "", text)] = None
-    found.update(dict.fromkeys(_license_links(page)))
-    if len(found) <= MAX_DECLARATIONS:
-        return tuple(found)
-    return (*islice(found, MAX_DECLARATIONS - 1), _UNREAD)
-
-
-def _license_links(page: ParsedPage) -> Iterator[PageDeclaration]:
-    """Yield the links with `rel=license`, those to RSL licences first."""
     links = [
         PageDeclaration("link", url, _media_type(element.attr("type")))
         for tag in ("link", "a", "area")
@@ -404,10 +395,13 @@ def _license_links(page: ParsedPage) -> Iterator[PageDeclaration]:
         if "license" in (element.attr("rel") or "").lower().split()
         and (url := page.link_resolver[element.attr("href")])
     ]
-    links.sort(key=lambda link: link.value != _RSL)
-    yield from links[:MAX_LICENSE_LINKS]
+    links.sort(key=lambda link: link.value != _RSL)  # those to RSL licences first
+    found.update(dict.fromkeys(links[:MAX_LICENSE_LINKS]))
     if any(link.value == _RSL for link in links[MAX_LICENSE_LINKS:]):
-        yield _UNREAD
+        found[_UNREAD] = None
+    if len(found) <= MAX_DECLARATIONS:
+        return tuple(found)
+    return (*islice(found, MAX_DECLARATIONS - 1), _UNREAD)
 
 
 def _media_type(text: str | None) -> str:
