@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import codecs
 import re
+from contextlib import suppress
 from functools import lru_cache
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import turbohtml
 from turbohtml.detect import detect
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _PRESCAN_BYTES: Final = 1024
 _LATE_META_BYTES: Final = 64 * 1024
@@ -75,14 +72,39 @@ def sniff_charset(body: bytes, content_type: str | None = None) -> str:
     for mark, name in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return name
-    if (by_http := _charset_from_http(content_type)) is not None:
-        return by_http
-    if not body.isascii() and _is_utf8(body):
-        return "UTF-8"
-    by_markup = None
+    match = _HTTP_CHARSET.search(content_type) if content_type else None
+    if match is not None:
+        by_http = encoding_for_label(match[1] if match[1] is not None else match[2])
+        if by_http is not None:
+            return by_http
+    if not body.isascii():
+        with suppress(UnicodeDecodeError):
+            body.decode("utf-8")
+            return "UTF-8"
     if content_type is None or _MARKUP.search(content_type):
-        by_markup = _declared_charset(body) or _charset_from_late_meta(body)
-    return by_markup or _charset_from_content(body)
+        if declared := _declared_charset(body):
+            return declared
+        late_head = body[_PRESCAN_BYTES:_LATE_META_BYTES].lower()
+        position = -1
+        for _ in range(_MAX_LATE_METAS):
+            position = late_head.find(b"<meta", position + 1)
+            if position < 0:
+                break
+            start = position + _PRESCAN_BYTES
+            end = start + _PRESCAN_BYTES
+            late = _declared_charset(body[start:end])
+            # The parser decides whether it is in a comment or a script, where it does not count.
+            if late is not None and turbohtml.parse(body[:end]).encoding == late:
+                return late
+    first = None if body.isascii() else _NON_ASCII.search(body)
+    if first is None:
+        # ISO-2022-JP uses only ASCII bytes.
+        sample = body[:_SAMPLE_BYTES]
+        is_japanese = b"\x1b" in sample and detect(sample).encoding == "ISO-2022-JP"
+        return "ISO-2022-JP" if is_japanese else "windows-1252"
+    matches = [detect(sample) for sample in _samples(body, first.start())]
+    best = next((each for each in matches if each.encoding in _MULTIBYTE), matches[0])
+    return best.encoding if best.encoding and best.confidence > 0 else "windows-1252"
 
 
 def decode_text(body: bytes, charset: str) -> str:
@@ -119,11 +141,6 @@ def encoding_for_label(label: str) -> str | None:
         return None
 
 
-def _charset_from_http(content_type: str | None) -> str | None:
-    match = _HTTP_CHARSET.search(content_type) if content_type else None
-    return encoding_for_label(match[1] if match[1] is not None else match[2]) if match else None
-
-
 def _declared_charset(body: bytes) -> str | None:
     """Return what the start of a body declares: by the parser's own prescan, or as XML does."""
     head = body[:_PRESCAN_BYTES]
@@ -138,44 +155,6 @@ def _declared_charset(body: bytes) -> str | None:
     label = (xml[1] or xml[2] or b"").decode("latin-1")
     found = encoding_for_label(label)
     return _MEANT.get(found, found)
-
-
-def _charset_from_late_meta(body: bytes) -> str | None:
-    for start in islice(_late_meta_positions(body), _MAX_LATE_METAS):
-        end = start + _PRESCAN_BYTES
-        name = _declared_charset(body[start:end])
-        # The parser decides whether it is inside a comment or a script, where it does not count.
-        if name is not None and turbohtml.parse(body[:end]).encoding == name:
-            return name
-    return None
-
-
-def _late_meta_positions(body: bytes) -> Iterator[int]:
-    late_head = body[_PRESCAN_BYTES:_LATE_META_BYTES].lower()
-    position = late_head.find(b"<meta")
-    while position >= 0:
-        yield position + _PRESCAN_BYTES
-        position = late_head.find(b"<meta", position + 1)
-
-
-def _charset_from_content(body: bytes) -> str:
-    first = None if body.isascii() else _NON_ASCII.search(body)
-    if first is None:
-        # ISO-2022-JP uses only ASCII bytes.
-        sample = body[:_SAMPLE_BYTES]
-        is_japanese = b"\x1b" in sample and detect(sample).encoding == "ISO-2022-JP"
-        return "ISO-2022-JP" if is_japanese else "windows-1252"
-    matches = [detect(sample) for sample in _samples(body, first.start())]
-    match = next((match for match in matches if match.encoding in _MULTIBYTE), matches[0])
-    return match.encoding if match.encoding and match.confidence > 0 else "windows-1252"
-
-
-def _is_utf8(body: bytes) -> bool:
-    try:
-        body.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _samples(body: bytes, first_high: int) -> list[bytes]:

@@ -72,25 +72,22 @@ def refresh_target(url: str, header: str | None, body: bytes) -> str | None:
         begin = body[:_SEARCHED_BYTES]
         # An expression that ignores case takes five times as long to find nothing.
         if b"http-equiv" in (lowered := begin.lower()) and _MARK.search(lowered) is not None:
-            refresh, base = _refresh_in(begin, url)
+            document = turbohtml.parse(begin)
+            base_element = document.select_one("base[href]")
+            href = base_element.attr("href") if base_element is not None else None
+            base = (join_url(url, href) if href else None) or url
+            for element in document.select("meta[http-equiv=refresh i]"):
+                declared = parse_refresh(element.attr("content") or "")
+                if declared is not None and (
+                    element.closest("noscript") is None or not _has_text(document)
+                ):
+                    refresh = declared
+                    break
     if refresh is None or refresh.delay_s > MAX_DELAY_S:
         return None
     target = join_url(base, refresh.url)
     is_reload = target is None or target.partition("#")[0] == url.partition("#")[0]
     return None if is_reload else target
-
-
-def _refresh_in(body: bytes, url: str) -> tuple[Refresh | None, str]:
-    """Return the first refresh of a page, and the base of its URL."""
-    document = turbohtml.parse(body)
-    base = document.select_one("base[href]")
-    href = base.attr("href") if base is not None else None
-    base_url = (join_url(url, href) if href else None) or url
-    for element in document.select("meta[http-equiv=refresh i]"):
-        refresh = parse_refresh(element.attr("content") or "")
-        if refresh is not None and (element.closest("noscript") is None or not _has_text(document)):
-            return refresh, base_url
-    return None, base_url
 
 
 def _has_text(document: turbohtml.Document) -> bool:

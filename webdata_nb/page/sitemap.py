@@ -46,24 +46,22 @@ def parse_sitemap(body: bytes) -> ParsedSitemap:
     """Parse a sitemap of any supported type, gzipped or not."""
     gzip_problem = ""
     if body.startswith(_GZIP_MAGIC):
-        body, gzip_problem = _decompress(body)
+        decompressor = zlib.decompressobj(_GZIP_WBITS)
+        try:
+            body = decompressor.decompress(body, MAX_BYTES)
+        except zlib.error:
+            body, gzip_problem = b"", "it is damaged gzip"
+        else:
+            if decompressor.unconsumed_tail:
+                gzip_problem = "it unpacks to more than 50 MB"
+            elif not decompressor.eof:
+                gzip_problem = "it is cut off"
     parser = _SitemapParser()
     if body.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"<", b"\xff", b"\xfe"}:
         problem = parser.parse_xml(body)
     else:
         problem = parser.parse_lines(body.decode("utf-8-sig", "replace"))
     return ParsedSitemap(tuple(parser.pages), tuple(parser.sitemaps), gzip_problem or problem)
-
-
-def _decompress(body: bytes) -> tuple[bytes, str]:
-    decompressor = zlib.decompressobj(_GZIP_WBITS)
-    try:
-        data = decompressor.decompress(body, MAX_BYTES)
-    except zlib.error:
-        return b"", "it is damaged gzip"
-    if decompressor.unconsumed_tail:
-        return data, "it unpacks to more than 50 MB"
-    return data, "" if decompressor.eof else "it is cut off"
 
 
 class _UrlLimitError(Exception):
@@ -97,7 +95,13 @@ class _SitemapParser:
         parser.CharacterDataHandler = self._text_chunk
         parser.EntityDeclHandler = _refuse_entities
         try:
-            _parse_chunks(parser, body)
+            # expat rescans an unfinished tag with each chunk, so the size of tags is limited.
+            for start in range(0, len(body), _CHUNK_BYTES):
+                end = start + _CHUNK_BYTES
+                parser.Parse(body[start:end], False)  # noqa: FBT003 - positional only
+                if end - parser.CurrentByteIndex > MAX_TAG_BYTES:
+                    return f"it has a tag of more than {MAX_TAG_BYTES // 1024} KiB"
+            parser.Parse(b"", True)  # noqa: FBT003 - positional only
         except _UrlLimitError:
             return f"it lists more than {MAX_URLS:,} URLs"
         except expat.ExpatError as error:
@@ -154,13 +158,3 @@ class _UnsafeXmlError(Exception):
 
 def _refuse_entities(*_declared: object) -> None:
     raise _UnsafeXmlError("it declares entities, which no sitemap needs")
-
-
-def _parse_chunks(parser: expat.XMLParserType, body: bytes) -> None:
-    """Parse in chunks. expat rescans an unfinished tag with each chunk, so tags are bounded."""
-    for start in range(0, len(body), _CHUNK_BYTES):
-        end = start + _CHUNK_BYTES
-        parser.Parse(body[start:end], False)  # noqa: FBT003 - positional only
-        if end - parser.CurrentByteIndex > MAX_TAG_BYTES:
-            raise _UnsafeXmlError(f"it has a tag of more than {MAX_TAG_BYTES // 1024} KiB")
-    parser.Parse(b"", True)  # noqa: FBT003 - positional only

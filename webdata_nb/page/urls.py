@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -117,19 +116,16 @@ class UrlJoiner:
         try:
             url = str(self._join(href))
         except (URLError, ValueError):
-            return self._join_slashes(href)
+            # In the standard, any number of slashes before a host counts as two; the parser fails.
+            stripped = href.strip(_C0_OR_SPACE).translate(_TAB_OR_NEWLINE)
+            from_host = stripped.lstrip("/\\")
+            if len(stripped) - len(from_host) <= len("//"):
+                return None
+            try:
+                return _normalized(str(self._join("//" + from_host)))
+            except (URLError, ValueError):
+                return None
         return _normalized(url) if url.startswith(_WEB) else None
-
-    def _join_slashes(self, href: str) -> str | None:
-        # In the standard, any number of slashes before a host counts as two; the parser fails.
-        stripped = href.strip(_C0_OR_SPACE).translate(_TAB_OR_NEWLINE)
-        from_host = stripped.lstrip("/\\")
-        if len(stripped) - len(from_host) <= len("//"):
-            return None
-        try:
-            return _normalized(str(self._join("//" + from_host)))
-        except (URLError, ValueError):
-            return None
 
 
 def join_url(base: str, href: str) -> str | None:
@@ -241,15 +237,14 @@ def parse_link_header(value: str) -> list[HeaderLink]:
     >>> parse_link_header('</l.xml>; rel="license"; type="application/rsl+xml"')[0].target
     '/l.xml'
     """
-    return list(_links(value)) if len(value) <= MAX_CHARACTERS else []
-
-
-def _links(value: str) -> Iterator[HeaderLink]:
+    links: list[HeaderLink] = []
+    if len(value) > MAX_CHARACTERS:
+        return links
     at = 0
     for _ in range(MAX_LINKS):
         target = _TARGET.match(value, at)
         if target is None:
-            return
+            break
         at = target.end()
         parameters: dict[str, str] = {}
         while parameter := _PARAMETER.match(value, at):
@@ -259,8 +254,9 @@ def _links(value: str) -> Iterator[HeaderLink]:
             at = parameter.end()
         end = _END.match(value, at)
         if end is None:
-            return
+            break
         at = end.end()
         relations = frozenset(parameters.get("rel", "").lower().split())
         media_type = parameters.get("type", "").partition(";")[0].strip().lower()
-        yield HeaderLink(target[1].strip(), relations, media_type)
+        links.append(HeaderLink(target[1].strip(), relations, media_type))
+    return links
