@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -20,7 +21,6 @@ from webdata_nb.page.charset import decode_text
 from webdata_nb.page.content import structured_data as declared
 from webdata_nb.page.content.links import (
     NO_ANCHORS,
-    AnchorTable,
     Outlink,
     best_source,
     collect_outlinks,
@@ -82,7 +82,6 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
     from webdata_nb.page.content.parsed_page import ParsedPage
-    from webdata_nb.page.content.tables import PageTable
 
 # Reads the tables of pages as plain text: of HTML and, later, of texts that were kept.
 
@@ -109,11 +108,32 @@ def read_tables(page: ParsedPage) -> list[dict[str, Any]]:
     """
     tables: list[dict[str, Any]] = []
     max_cells = MAX_CELLS
-    for element, data in _tables_and_lists(page):
-        if data is None:
+    found = dict(find_tables(page.document, lenient=True))
+    elements = (
+        element
+        for element in page.document.iter_elements({"table", "dl"})
+        if element.tag == "dl" or element in found
+    )
+    for element in islice(elements, 2 * MAX_TABLES):
+        if element.tag == "dl":
+            # Only a list that contains no list or table, and is in no table.
+            if element.select_one("dl,table") is not None:
+                continue
+            outer = nearest_ancestor(element, {"table"}, levels=_MAX_ANCESTORS)
+            while outer is not None and outer not in found:
+                outer = nearest_ancestor(outer, {"table"}, levels=_MAX_ANCESTORS)
+            if outer is not None:
+                continue
             table = _read_definition_list(element, max_cells)
         else:
-            table = _read_data(data, max_cells)
+            data = found[element]
+            data.rows[max(0, max_cells // max(1, data.width)) :] = []
+            texts = table_texts(data)
+            rows = [[text[:MAX_CELL_CHARACTERS] for text in row] for row in texts.rows]
+            table = {"header": texts.header, "rows": rows, "totals": texts.totals}
+            if any(len(names) > 1 for names in data.header):
+                inner = [cell_text(names[-1]) if names else "" for names in data.header]
+                table["inner_header"] = inner
         if table["rows"]:
             tables.append(table)
             max_cells -= sum(len(row) for row in (table["header"], *table["rows"]))
@@ -122,45 +142,17 @@ def read_tables(page: ParsedPage) -> list[dict[str, Any]]:
     return tables
 
 
-def _tables_and_lists(page: ParsedPage) -> Iterator[tuple[Element, PageTable | None]]:
-    """Yield tables, and definition lists that contain no list or table, in document order."""
-    data = dict(find_tables(page.document, lenient=True))
-    number = 0
-    for element in page.document.iter_elements({"table", "dl"}):
-        if element.tag == "table":
-            if (table := data.get(element)) is None:
-                continue
-            yield element, table
-        elif element.select_one("dl,table") is None and not _is_in(element, data):
-            yield element, None
-        number += 1
-        if number == 2 * MAX_TABLES:
-            break
-
-
-def _is_in(element: Element, tables: dict[Element, PageTable]) -> bool:
-    table = nearest_ancestor(element, {"table"}, levels=_MAX_ANCESTORS)
-    while table is not None and table not in tables:
-        table = nearest_ancestor(table, {"table"}, levels=_MAX_ANCESTORS)
-    return table is not None
-
-
-def _read_data(table: PageTable, max_cells: int) -> dict[str, Any]:
-    table.rows[max(0, max_cells // max(1, table.width)) :] = []
-    texts = table_texts(table)
-    rows = [[text[:MAX_CELL_CHARACTERS] for text in row] for row in texts.rows]
-    data = {"header": texts.header, "rows": rows, "totals": texts.totals}
-    if any(len(names) > 1 for names in table.header):
-        data["inner_header"] = [cell_text(names[-1]) if names else "" for names in table.header]
-    return data
-
-
 def _read_definition_list(definitions: Element, max_cells: int) -> dict[str, Any]:
     """Read a definition list, also one with its pairs in ``div`` elements."""
     rows: list[list[str]] = []
     names: list[str] = []
     last_tag = ""
-    for part in _terms(definitions):
+    parts = (
+        part
+        for element in child_elements(definitions, {"dt", "dd", "div"})
+        for part in (child_elements(element, {"dt", "dd"}) if element.tag == "div" else (element,))
+    )
+    for part in parts:
         if len(rows) * _PAIR >= max_cells:
             break
         if part.tag == "dt":
@@ -174,14 +166,6 @@ def _read_definition_list(definitions: Element, max_cells: int) -> dict[str, Any
             rows += ([name, value] for name in names)
         last_tag = part.tag
     return {"header": [], "rows": rows, "totals": []}
-
-
-def _terms(definitions: Element) -> Iterator[Element]:
-    for element in child_elements(definitions, {"dt", "dd", "div"}):
-        if element.tag == "div":
-            yield from child_elements(element, {"dt", "dd"})
-        else:
-            yield element
 
 
 _CODE_FENCE: Final = re.compile(r"[ >]{0,12}(`{3,}|~{3,})")
@@ -229,7 +213,12 @@ def _table_blocks(text: str) -> Iterator[str]:
             fence = "" if mark is not None and mark[1].startswith(fence) else fence
         elif mark is not None:
             fence = mark[1]
-        elif "|" in line and at + 1 < len(lines) and _is_delimiter_row(lines[at + 1]):
+        elif (
+            "|" in line
+            and at + 1 < len(lines)
+            and "-" in lines[at + 1]
+            and _DELIMITER_ROW.fullmatch(lines[at + 1]) is not None
+        ):
             end = at + 2
             while end < len(lines) and "|" in lines[end]:
                 end += 1
@@ -238,10 +227,6 @@ def _table_blocks(text: str) -> Iterator[str]:
             at = end
             continue
         at += 1
-
-
-def _is_delimiter_row(line: str) -> bool:
-    return "-" in line and _DELIMITER_ROW.fullmatch(line) is not None
 
 
 def _row(line: str) -> str:
@@ -435,7 +420,8 @@ def scrape(
         (the document is broken, or a format is not made from text, such as a screenshot).
     """
     if options.formats == (SITEMAP_FORMAT,):
-        return _scrape_sitemap(source.load_body())
+        listing = asdict(parse_sitemap(source.load_body().body))
+        return Scraped(None, {SITEMAP_FORMAT: listing}, {}, {}, (), None, frozenset(), "", "")
     for name in options.formats:
         if name not in PAGE_FORMATS and name not in CONTENT_FORMATS:
             raise ScrapeError("parse", f"no such format: {name}")
@@ -444,14 +430,19 @@ def scrape(
     if kind == "html":
         scraped = _scrape_html(parse_page(source), options, kind, outlinks=outlinks)
     else:
-        scraped = _scrape_document(source, options, kind, outlinks=outlinks)
+        # It is converted to HTML; Markdown and plain text keep their own text.
+        page, document = parse_document(source, kind)
+        full_page = replace(options, only_main_content=False, markdown_mode=None)
+        scraped = _scrape_html(page, full_page, kind, outlinks=outlinks)
+        formats, text = scraped.formats, document.text
+        selects_elements = options.include_tags or options.exclude_tags
+        if document.markdown is not None and "markdown" in formats and not selects_elements:
+            formats = formats | {"markdown": document.markdown}
+        if text is None or selects_elements:
+            text = scraped.text
+        metadata = scraped.metadata and scraped.metadata | document.metadata | {"rung": kind}
+        scraped = msgspec.structs.replace(scraped, formats=formats, metadata=metadata, text=text)
     return scraped.encoded() if options.encoded else scraped
-
-
-def _scrape_sitemap(source: FetchedResponse) -> Scraped:
-    """Return the entries of a sitemap as the only format."""
-    listing = asdict(parse_sitemap(source.body))
-    return Scraped(None, {SITEMAP_FORMAT: listing}, {}, {}, (), None, frozenset(), "", "")
 
 
 def _scrape_html(
@@ -459,7 +450,14 @@ def _scrape_html(
 ) -> Scraped:
     head, facts, is_html = page.head, options.facts, kind == "html"
     metadata = build_metadata(page, visible_dates=is_html) if "metadata" in facts else {}
-    anchors = _page_links(page) if outlinks else NO_ANCHORS
+    # Image maps, frames and refreshes also lead to pages.
+    others = {"area", "frame", "iframe"} & page.elements_by_tag.keys()
+    if not outlinks:
+        anchors = NO_ANCHORS
+    elif others or "refresh" in head.metas:
+        anchors = read_page_links(page.document, page.link_resolver)
+    else:
+        anchors = page.anchors
     links = collect_outlinks(anchors)
     omitted_count, links = max(0, len(links) - MAX_OUTLINKS), links[:MAX_OUTLINKS]
     audit = audit_facts(page, anchors, links, is_html=is_html) if "audit" in facts else {}
@@ -494,31 +492,6 @@ def _scrape_html(
         audit=audit,
         declarations=declarations,
     )
-
-
-def _scrape_document(
-    source: FetchedResponse, options: ConversionOptions, kind: DocumentType, *, outlinks: bool
-) -> Scraped:
-    """Convert a document to HTML and scrape that; Markdown and plain text keep their own text."""
-    page, document = parse_document(source, kind)
-    full_page = replace(options, only_main_content=False, markdown_mode=None)
-    scraped = _scrape_html(page, full_page, kind, outlinks=outlinks)
-    formats, text = scraped.formats, scraped.text if document.text is None else document.text
-    selects_elements = options.include_tags or options.exclude_tags
-    if document.markdown is not None and "markdown" in formats and not selects_elements:
-        formats = formats | {"markdown": document.markdown}
-    if selects_elements:
-        text = scraped.text
-    metadata = scraped.metadata and scraped.metadata | document.metadata | {"rung": kind}
-    return msgspec.structs.replace(scraped, formats=formats, metadata=metadata, text=text)
-
-
-def _page_links(page: ParsedPage) -> AnchorTable:
-    """Return the links of the page in document order, with those of image maps and frames."""
-    has_refresh = "refresh" in page.head.metas
-    if not has_refresh and page.elements_by_tag.keys().isdisjoint(("area", "frame", "iframe")):
-        return page.anchors
-    return read_page_links(page.document, page.link_resolver)
 
 
 def _convert_content(

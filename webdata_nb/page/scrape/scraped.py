@@ -115,16 +115,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return well_formed(value)
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        return _as_float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            return None
     if isinstance(value, dict):
         return {_plain(str(name)): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def _as_float(number: int) -> float | None:
-    try:
-        return float(number)
-    except OverflowError:
-        return None
