@@ -134,7 +134,13 @@ def detect_document_type(source: FetchedResponse) -> DocumentType:
     """
     declared = (source.content_type or "").partition(";")[0].strip().lower()
     start = source.body[:_SNIFFED_BYTES]
-    if _is_pdf(start, declared):
+    # Some servers send PDF files behind other bytes. A text may mention the signature, but no text
+    # begins with it.
+    if b"%PDF-" in start and (
+        declared in _TYPES["pdf"]
+        or (declared in _VAGUE_TYPES and declared != "text/plain")
+        or _without_mark(start).lstrip().startswith(b"%PDF-")
+    ):
         return "pdf"
     office_type = _office_type(source.body, declared)
     if office_type is not None:
@@ -161,24 +167,9 @@ def detect_document_type(source: FetchedResponse) -> DocumentType:
         return "text"
     if _HTML_ROOT.match(_without_mark(start).lstrip()):
         return "html"  # a page in place of the declared document, often one about an error
-    document_type = _by_content_type(declared, start)
-    if document_type is None:
-        raise ScrapeError("unsupported_type", f"pages of type {declared} cannot be read")
-    return document_type
-
-
-def _is_pdf(start: bytes, declared: str) -> bool:
-    """Return whether a body is a PDF file, which some servers send behind other bytes."""
-    if declared in _TYPES["pdf"] or (declared in _VAGUE_TYPES and declared != "text/plain"):
-        return b"%PDF-" in start
-    # A text may mention the signature, but no text begins with it.
-    return _without_mark(start).lstrip().startswith(b"%PDF-")
-
-
-def _by_content_type(declared: str, start: bytes) -> DocumentType | None:
-    subtype = declared.partition("/")[2]
     if declared in _TYPES["pdf"]:
         raise ScrapeError("parse", "declared as PDF, but it does not begin as one")
+    subtype = declared.partition("/")[2]
     if declared.startswith(("text/", "application/")):
         document_type = _TEXT_SUBTYPES.get(subtype.removeprefix("x-"))
         if document_type is not None:
@@ -187,11 +178,12 @@ def _by_content_type(declared: str, start: bytes) -> DocumentType | None:
         return "feed"
     if subtype == "json" or subtype.endswith("+json") or subtype in _TYPES["json_lines"]:
         return "feed" if _JSON_FEED in start else "json"
-    if declared.startswith(_MEDIA):
-        return None
-    if subtype == "xml" or subtype.endswith("+xml"):
-        return _xml_type(start)
-    return "text" if declared.startswith("text/") else None
+    if not declared.startswith(_MEDIA):
+        if subtype == "xml" or subtype.endswith("+xml"):
+            return _xml_type(start)
+        if declared.startswith("text/"):
+            return "text"
+    raise ScrapeError("unsupported_type", f"pages of type {declared} cannot be read")
 
 
 def _without_mark(start: bytes) -> bytes:
@@ -245,7 +237,12 @@ def _office_type(body: bytes, declared: str) -> OfficeType | None:
     if declared.startswith(_MEDIA):
         return None
     if body.startswith(_LEGACY_MAGIC):
-        raise _compound_file_error(body)
+        if "EncryptedPackage".encode("utf-16-le") in body:
+            raise ScrapeError("parse", "the document is encrypted with a password")
+        for stream, message in _STREAMS.items():
+            if stream.encode("utf-16-le") in body:
+                raise ScrapeError("unsupported_type", message)
+        raise ScrapeError("unsupported_type", "OLE compound files cannot be read")
     if body.startswith(_RTF_MAGIC) and not declared.startswith("text/"):
         raise ScrapeError("unsupported_type", "RTF documents cannot be read")
     is_declared = declared.startswith((_OFFICE_XML, _OPEN_DOCUMENT, _EBOOK))
@@ -253,33 +250,22 @@ def _office_type(body: bytes, declared: str) -> OfficeType | None:
         if is_declared:
             raise ScrapeError("parse", f"declared as {declared}, but it is no ZIP archive")
         return None
-    return _type_of_archive(body, declared if is_declared else "")
-
-
-def _type_of_archive(body: bytes, declared: str) -> OfficeType | None:
     # Imported late: most crawls have no archives.
     from webdata_nb.page.documents.archive import DocumentArchive  # noqa: PLC0415
 
     archive = DocumentArchive(body)
-    office_type = _by_media_type((archive.read("mimetype") or b"")[:100]) or _by_names(
-        archive.names
-    )
-    if office_type is None and declared:
-        raise ScrapeError("parse", f"declared as {declared}, but the archive has no such document")
-    return office_type
-
-
-def _by_media_type(content: bytes) -> OfficeType | None:
-    """Return the type that the member ``mimetype`` of the archive declares."""
-    media_type = content.decode("ascii", "replace").strip()
+    media_type = (archive.read("mimetype") or b"")[:100].decode("ascii", "replace").strip()
     if media_type == _EBOOK:
         return "epub"
-    if not media_type.startswith(_OPEN_DOCUMENT):
-        return None
-    kind = media_type.removeprefix(_OPEN_DOCUMENT).partition("-")[0]
-    if kind not in _OPEN_DOCUMENT_TYPES:
-        raise ScrapeError("unsupported_type", f"documents of type {media_type} cannot be read")
-    return _OPEN_DOCUMENT_TYPES[kind]
+    if media_type.startswith(_OPEN_DOCUMENT):
+        kind = media_type.removeprefix(_OPEN_DOCUMENT).partition("-")[0]
+        if kind not in _OPEN_DOCUMENT_TYPES:
+            raise ScrapeError("unsupported_type", f"documents of type {media_type} cannot be read")
+        return _OPEN_DOCUMENT_TYPES[kind]
+    office_type = _by_names(archive.names)
+    if office_type is None and is_declared:
+        raise ScrapeError("parse", f"declared as {declared}, but the archive has no such document")
+    return office_type
 
 
 def _by_names(names: Sequence[str]) -> OfficeType | None:
@@ -297,13 +283,3 @@ def _by_names(names: Sequence[str]) -> OfficeType | None:
         message = "documents of Pages, Numbers and Keynote cannot be read"
         raise ScrapeError("unsupported_type", message)
     return None
-
-
-def _compound_file_error(body: bytes) -> ScrapeError:
-    """Return the error for a compound file: a legacy format, or an encrypted new one."""
-    if "EncryptedPackage".encode("utf-16-le") in body:
-        return ScrapeError("parse", "the document is encrypted with a password")
-    for stream, message in _STREAMS.items():
-        if stream.encode("utf-16-le") in body:
-            return ScrapeError("unsupported_type", message)
-    return ScrapeError("unsupported_type", "OLE compound files cannot be read")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self
-from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 from webdata_nb.page.documents.converted_document import DocumentProperties
 from webdata_nb.page.errors import ScrapeError
@@ -82,7 +82,11 @@ class DocumentArchive:
             raise ScrapeError("parse", "the document is encrypted with a password")
         if info.compress_type not in _METHODS:
             raise ScrapeError("parse", "the document uses an unsupported compression method")
-        return MemberStream(self, self._open(info))
+        try:
+            file = self._zip.open(info)
+        except _DAMAGED as error:
+            raise _damaged_member() from error
+        return MemberStream(self, file)
 
     def count_unpacked(self, size: int) -> None:
         """Count unpacked bytes towards the limit of the whole archive."""
@@ -90,12 +94,6 @@ class DocumentArchive:
         if self._unpacked_bytes > MAX_UNPACKED_BYTES:
             max_mib = MAX_UNPACKED_BYTES // 1024**2
             raise ScrapeError("parse", f"the document unpacks to more than {max_mib} MiB")
-
-    def _open(self, info: ZipInfo) -> IO[bytes]:
-        try:
-            return self._zip.open(info)
-        except _DAMAGED as error:
-            raise _damaged_member() from error
 
 
 class MemberStream:
@@ -347,9 +345,21 @@ class OfficePackage:
 
     def relationships(self, part: str) -> dict[str, Relationship]:
         """Return the relationships of a part by id; those of the package for ``""``."""
-        if part not in self._relationships:
-            self._relationships[part] = dict(self._read_relationships(part))
-        return self._relationships[part]
+        if part in self._relationships:
+            return self._relationships[part]
+        relationships: dict[str, Relationship] = {}
+        folder, name = posixpath.split(part)
+        root = read_part(self.archive, posixpath.join(folder, "_rels", f"{name}.rels"))
+        for element in children(root, "Relationship"):
+            target = attribute(element, "Target") or ""
+            is_external = attribute(element, "TargetMode") == "External"
+            if not is_external:
+                target = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
+            kind = (attribute(element, "Type") or "").rpartition("/")[2]
+            identifier = attribute(element, "Id") or ""
+            relationships[identifier] = Relationship(kind, target, is_external)
+        self._relationships[part] = relationships
+        return relationships
 
     def related_parts(self, part: str, kind: str) -> list[str]:
         """Return the names of the parts to which a part has relationships of a kind."""
@@ -393,19 +403,9 @@ class OfficePackage:
     def _property_part(self, kind: str, default: str) -> XmlElement | None:
         return self.read(next(iter(self.related_parts("", kind)), default))
 
-    def _read_relationships(self, part: str) -> Iterator[tuple[str, Relationship]]:
-        folder, name = posixpath.split(part)
-        root = read_part(self.archive, posixpath.join(folder, "_rels", f"{name}.rels"))
-        for element in children(root, "Relationship"):
-            target = attribute(element, "Target") or ""
-            is_external = attribute(element, "TargetMode") == "External"
-            if not is_external:
-                target = posixpath.normpath(posixpath.join("/", folder, target)).lstrip("/")
-            kind = (attribute(element, "Type") or "").rpartition("/")[2]
-            yield attribute(element, "Id") or "", Relationship(kind, target, is_external)
 
-
-_TOKEN: Final = re.compile(r"\d+(?:[.,]\d+)*|\s+|.", re.DOTALL)
+_TOKEN: Final = re.compile(r"\d+(?:[.,]\d+)*|\S")
+_PLACE: Final = re.compile(r"\{(\w+)\}")
 
 
 def math_to_html(element: XmlElement, *, is_block: bool) -> str:
@@ -434,14 +434,11 @@ def _run(run: XmlElement) -> str:
     text = "".join(part.text or "" for part in children(run, "t"))
     if value_of(run, "rPr", "sty") == "p" and text.strip().isalpha() and len(text.strip()) > 1:
         return f"<mi>{escape(text.strip())}</mi>"
-    return "".join(map(_token, _TOKEN.findall(text)))
-
-
-def _token(text: str) -> str:
-    if text.isspace():
-        return ""
-    tag = "mn" if text[0].isdecimal() else "mi" if text.isalpha() else "mo"
-    return f"<{tag}>{escape(text)}</{tag}>"
+    pieces = []
+    for token in _TOKEN.findall(text):
+        tag = "mn" if token[0].isdecimal() else "mi" if token.isalpha() else "mo"
+        pieces.append(f"<{tag}>{escape(token)}</{tag}>")
+    return "".join(pieces)
 
 
 def _fraction(element: XmlElement) -> str:
@@ -449,17 +446,9 @@ def _fraction(element: XmlElement) -> str:
     return f"<mfrac{thickness}>{_argument(element, 'num')}{_argument(element, 'den')}</mfrac>"
 
 
-def _scripts(tag: str, *names: str) -> Callable[[XmlElement], str]:
-    def convert(element: XmlElement) -> str:
-        return f"<{tag}>{''.join(_argument(element, name) for name in names)}</{tag}>"
-
-    return convert
-
-
-def _left_scripts(element: XmlElement) -> str:
-    return f"<msubsup><mi></mi>{_argument(element, 'sub')}{_argument(element, 'sup')}</msubsup>" + (
-        _argument(element, "e")
-    )
+def _filled(template: str) -> Callable[[XmlElement], str]:
+    """Return what writes a template with an element's arguments in the places of their names."""
+    return lambda element: _PLACE.sub(lambda place: _argument(element, place[1]), template)
 
 
 def _root(element: XmlElement) -> str:
@@ -476,7 +465,11 @@ def _root(element: XmlElement) -> str:
 def _large_operator(element: XmlElement) -> str:
     sign = value_of(element, "naryPr", "chr") or "∫"
     is_beside = value_of(element, "naryPr", "limLoc") == "subSup" or sign in "∫∬∭∮"
-    names = [name for name in ("sub", "sup") if _has_content(child(element, name))]
+    names = [
+        name
+        for name in ("sub", "sup")
+        if next(children(child(element, name), *_CONVERTERS), None) is not None
+    ]
     operator = f"<mo>{escape(sign)}</mo>"
     if names:
         tag = {"sub": "munder", "sup": "mover", "subsup": "munderover"}["".join(names)]
@@ -500,10 +493,6 @@ def _delimiters(element: XmlElement) -> str:
 
 def _operator(sign: str) -> str:
     return f'<mo stretchy="true">{escape(sign)}</mo>' if sign else ""
-
-
-def _function(element: XmlElement) -> str:
-    return f"<mrow>{_argument(element, 'fName')}<mo>&#x2061;</mo>{_argument(element, 'e')}</mrow>"
 
 
 def _accent(element: XmlElement) -> str:
@@ -535,33 +524,25 @@ def _matrix(element: XmlElement) -> str:
     return f"<mtable>{''.join(f'<mtr>{row}</mtr>' for row in rows)}</mtable>"
 
 
-def _content(element: XmlElement) -> str:
-    return _argument(element, "e")
-
-
-def _has_content(element: XmlElement | None) -> bool:
-    return element is not None and next(children(element, *_CONVERTERS), None) is not None
-
-
 _CONVERTERS: Final[dict[str, Callable[[XmlElement], str]]] = {
     "oMath": _row,
     "r": _run,
     "f": _fraction,
-    "sSup": _scripts("msup", "e", "sup"),
-    "sSub": _scripts("msub", "e", "sub"),
-    "sSubSup": _scripts("msubsup", "e", "sub", "sup"),
-    "sPre": _left_scripts,
+    "sSup": _filled("<msup>{e}{sup}</msup>"),
+    "sSub": _filled("<msub>{e}{sub}</msub>"),
+    "sSubSup": _filled("<msubsup>{e}{sub}{sup}</msubsup>"),
+    "sPre": _filled("<msubsup><mi></mi>{sub}{sup}</msubsup>{e}"),
     "rad": _root,
     "nary": _large_operator,
     "d": _delimiters,
-    "func": _function,
-    "limLow": _scripts("munder", "e", "lim"),
-    "limUpp": _scripts("mover", "e", "lim"),
+    "func": _filled("<mrow>{fName}<mo>&#x2061;</mo>{e}</mrow>"),
+    "limLow": _filled("<munder>{e}{lim}</munder>"),
+    "limUpp": _filled("<mover>{e}{lim}</mover>"),
     "acc": _accent,
     "bar": _bar,
     "groupChr": _brace,
     "eqArr": _equations,
     "m": _matrix,
-    "box": _content,
-    "borderBox": _content,
+    "box": _filled("{e}"),
+    "borderBox": _filled("{e}"),
 }

@@ -158,7 +158,11 @@ def write_table(rows: Iterable[Sequence[Cell]]) -> str:
             cell.is_header = True
     written = ["".join(map(_write_cell, row)) for row in table]
     body = "".join(f"<tr>{cells}</tr>" for cells in written if cells)
-    return f"<table>{body}</table>" if any(map(_has_content, written)) else ""
+    has_content = any(
+        "<img " in row or any(part.rpartition(">")[2].strip() for part in row.split("<") if part)
+        for row in written
+    )
+    return f"<table>{body}</table>" if has_content else ""
 
 
 def merge_downwards(rows: Sequence[Sequence[tuple[Cell, bool]]]) -> list[list[Cell]]:
@@ -225,10 +229,6 @@ def _write_cell(cell: Cell) -> str:
     return f"<{tag}{attributes}>{html}</{tag}>"
 
 
-def _has_content(row: str) -> bool:
-    return "<img " in row or any(part.rpartition(">")[2].strip() for part in row.split("<") if part)
-
-
 MAX_CELLS: Final = 100_000
 """Cells that are read of one document."""
 
@@ -259,16 +259,21 @@ def write_sheet(cells: dict[tuple[int, int], str], merged: Iterable[MergedRange]
     rows = sorted({row for row, _ in texts})
     columns = sorted({column for _, column in texts})
     if len(rows) * len(columns) > 4 * MAX_CELLS:  # far apart: a table would be almost empty
-        return write_table(_sparse_rows(texts, rows))
+        by_row: dict[int, list[Cell]] = {row: [] for row in rows}
+        for (row, column), html in sorted(texts.items()):
+            by_row[row].append(Cell(column, [html]))
+        return write_table(by_row.values())
     owners = _owners(texts, merged, rows, columns)
-    return write_table(_full_rows(texts, owners, rows, columns))
-
-
-def _sparse_rows(texts: dict[tuple[int, int], str], rows: list[int]) -> list[list[Cell]]:
-    by_row: dict[int, list[Cell]] = {row: [] for row in rows}
-    for (row, column), html in sorted(texts.items()):
-        by_row[row].append(Cell(column, [html]))
-    return list(by_row.values())
+    written = []
+    for row in rows:
+        cells_of_row = []
+        for column in columns:
+            top, left, height, width = owners.get((row, column), (row, column, 1, 1))
+            if (top, left) == (row, column):
+                html = texts.get((row, column), "")
+                cells_of_row.append(Cell(column, [html] if html else [], width, height))
+        written.append(cells_of_row)
+    return write_table(written)
 
 
 def _owners(
@@ -296,24 +301,6 @@ def _owners(
 
 def _between(numbers: list[int], first: int, last: int) -> list[int]:
     return numbers[bisect_left(numbers, first) : bisect_right(numbers, last)]
-
-
-def _full_rows(
-    texts: dict[tuple[int, int], str],
-    owners: dict[tuple[int, int], tuple[int, int, int, int]],
-    rows: list[int],
-    columns: list[int],
-) -> list[list[Cell]]:
-    written = []
-    for row in rows:
-        cells = []
-        for column in columns:
-            top, left, height, width = owners.get((row, column), (row, column, 1, 1))
-            if (top, left) == (row, column):
-                html = texts.get((row, column), "")
-                cells.append(Cell(column, [html] if html else [], width, height))
-        written.append(cells)
-    return written
 
 
 # What the programs write when the author gives no title.
