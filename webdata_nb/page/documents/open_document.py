@@ -78,17 +78,33 @@ def convert_open_document(body: bytes) -> ConvertedDocument:
         None,
     )
     limit = OutputLimit()
-    blocks = _blocks(content_body, text, sheets)
+    kind = local_name(content_body) if content_body is not None else ""
+    blocks = _blocks(kind, content_body, text, sheets)
     html = write_blocks(limit.take(blocks)) + text.write_notes()
     meta = child(read_part(archive, "meta.xml"), "meta")
-    metadata = _counts(content_body, meta)
+    metadata: dict[str, Any] = {}
+    if kind == "spreadsheet":
+        metadata["sheet_count"] = sum(1 for _ in children(content_body, "table"))
+    elif kind in {"presentation", "drawing"}:
+        metadata["page_count"] = sum(1 for _ in children(content_body, "page"))
+    elif count := to_int(attribute(child(meta, "document-statistic"), "page-count")):
+        metadata["page_count"] = count
     if limit.is_reached or sheets.is_truncated:
         metadata["truncated"] = True
-    return ConvertedDocument(_properties(meta).to_html(html), metadata=metadata)
+    properties = DocumentProperties(
+        title=text_below(child(meta, "title")),
+        author=text_below(child(meta, "initial-creator")) or text_below(child(meta, "creator")),
+        description=text_below(child(meta, "description")) or text_below(child(meta, "subject")),
+        language=text_below(child(meta, "language")),
+        created=text_below(child(meta, "creation-date")),
+        modified=text_below(child(meta, "date")),
+    )
+    return ConvertedDocument(properties.to_html(html), metadata=metadata)
 
 
-def _blocks(body: XmlElement | None, text: TextReader, sheets: SheetReader) -> Iterator[Block]:
-    kind = local_name(body) if body is not None else ""
+def _blocks(
+    kind: str, body: XmlElement | None, text: TextReader, sheets: SheetReader
+) -> Iterator[Block]:
     if kind == "spreadsheet":
         for table in children(body, "table"):
             yield from sheets.blocks(table)
@@ -116,27 +132,6 @@ def _blocks(body: XmlElement | None, text: TextReader, sheets: SheetReader) -> I
         yield from text.blocks(body)
 
 
-def _counts(body: XmlElement | None, meta: XmlElement | None) -> dict[str, Any]:
-    kind = local_name(body) if body is not None else ""
-    if kind == "spreadsheet":
-        return {"sheet_count": sum(1 for _ in children(body, "table"))}
-    if kind in {"presentation", "drawing"}:
-        return {"page_count": sum(1 for _ in children(body, "page"))}
-    count = to_int(attribute(child(meta, "document-statistic"), "page-count"))
-    return {"page_count": count} if count else {}
-
-
-def _properties(meta: XmlElement | None) -> DocumentProperties:
-    return DocumentProperties(
-        title=text_below(child(meta, "title")),
-        author=text_below(child(meta, "initial-creator")) or text_below(child(meta, "creator")),
-        description=text_below(child(meta, "description")) or text_below(child(meta, "subject")),
-        language=text_below(child(meta, "language")),
-        created=text_below(child(meta, "creation-date")),
-        modified=text_below(child(meta, "date")),
-    )
-
-
 class SheetReader:
     """Reads sheets up to the limit of cells of a document."""
 
@@ -156,30 +151,25 @@ class SheetReader:
         number = 0
         for row in _rows(table):
             repeated = max(1, to_int(attribute(row, "number-rows-repeated"), 1))
-            self._read_row(row, range(number, number + repeated), cells, merged)
+            column = 0
+            for cell in children(row, "table-cell", "covered-table-cell"):
+                cell_repeated = max(1, to_int(attribute(cell, "number-columns-repeated"), 1))
+                html = self._text.cell_html(cell) if local_name(cell) == "table-cell" else ""
+                if html:
+                    rows, columns = (number, number + repeated), (column, column + cell_repeated)
+                    self._add(html, range(*rows), range(*columns), cells)
+                    width = max(1, to_int(attribute(cell, "number-columns-spanned"), 1))
+                    height = max(1, to_int(attribute(cell, "number-rows-spanned"), 1))
+                    if width > 1 or height > 1:
+                        area = (number, column, number + height - 1, column + width - 1)
+                        merged.append(MergedRange(*area))
+                if self.is_truncated:
+                    break
+                column += cell_repeated
             number += repeated
             if self.is_truncated:
                 break
         yield write_sheet(cells, merged)
-
-    def _read_row(
-        self,
-        row: XmlElement,
-        numbers: range,
-        cells: dict[tuple[int, int], str],
-        merged: list[MergedRange],
-    ) -> None:
-        """Add the cells of a row that stands for the rows `numbers`."""
-        column = 0
-        for cell in children(row, "table-cell", "covered-table-cell"):
-            repeated = max(1, to_int(attribute(cell, "number-columns-repeated"), 1))
-            html = self._text.cell_html(cell) if local_name(cell) == "table-cell" else ""
-            if html:
-                self._add(html, numbers, range(column, column + repeated), cells)
-                merged += _merged(cell, numbers[0], column)
-            if self.is_truncated:
-                return
-            column += repeated
 
     def _add(
         self, html: str, rows: range, columns: range, cells: dict[tuple[int, int], str]
@@ -192,13 +182,6 @@ class SheetReader:
                     self.is_truncated = True
                     return
                 cells[row, column] = html
-
-
-def _merged(cell: XmlElement, row: int, column: int) -> Iterator[MergedRange]:
-    width = max(1, to_int(attribute(cell, "number-columns-spanned"), 1))
-    height = max(1, to_int(attribute(cell, "number-rows-spanned"), 1))
-    if width > 1 or height > 1:
-        yield MergedRange(row, column, row + height - 1, column + width - 1)
 
 
 def _rows(table: XmlElement) -> Iterator[XmlElement]:
@@ -248,9 +231,20 @@ class OpenDocumentStyles:
 
     def __getitem__(self, name: str | None) -> OpenDocumentStyle:
         key = name or ""
-        if key not in self._styles:
-            self._styles[key] = self._resolve(key)
-        return self._styles[key]
+        if key in self._styles:
+            return self._styles[key]
+        chain: list[XmlElement] = []
+        ancestor: str | None = key
+        while ancestor in self._elements and len(chain) < _MAX_PARENTS:
+            chain.append(self._elements[ancestor])
+            ancestor = attribute(chain[-1], "parent-style-name")
+        # The last name is that of a style that the document does not define.
+        style = _named(OpenDocumentStyle(), ancestor or "")
+        for element in reversed(chain):
+            style = _named(style, attribute(element, "name") or "")
+            style = _formatted(style, element)
+        self._styles[key] = style
+        return style
 
     def list_start(self, name: str | None, level: int) -> int | None:
         """Return the first number of a list level, which counts from 0; None for bullets."""
@@ -262,29 +256,15 @@ class OpenDocumentStyles:
         name = attribute(element, "name") or ""
         if local_name(element) == "style":
             self._elements.setdefault(name, element)
-        else:
-            self._lists.setdefault(name, dict(map(_list_level, element.iterchildren())))
-
-    def _resolve(self, name: str) -> OpenDocumentStyle:
-        chain: list[XmlElement] = []
-        key: str | None = name
-        while key in self._elements and len(chain) < _MAX_PARENTS:
-            chain.append(self._elements[key])
-            key = attribute(chain[-1], "parent-style-name")
-        # The last name is that of a style that the document does not define.
-        style = _named(OpenDocumentStyle(), key or "")
-        for element in reversed(chain):
-            style = _named(style, attribute(element, "name") or "")
-            style = _formatted(style, element)
-        return style
-
-
-def _list_level(element: XmlElement) -> tuple[int, int | None]:
-    level = to_int(attribute(element, "level"), 1) - 1
-    is_number = local_name(element) == "list-level-style-number" and attribute(
-        element, "num-format"
-    )
-    return level, to_int(attribute(element, "start-value"), 1) if is_number else None
+            return
+        levels: dict[int, int | None] = {}
+        for level in element.iterchildren():
+            is_number = local_name(level) == "list-level-style-number" and (
+                attribute(level, "num-format")
+            )
+            start = to_int(attribute(level, "start-value"), 1) if is_number else None
+            levels[to_int(attribute(level, "level"), 1) - 1] = start
+        self._lists.setdefault(name, levels)
 
 
 def _named(style: OpenDocumentStyle, name: str) -> OpenDocumentStyle:
@@ -418,20 +398,19 @@ class TextReader:
                 number += 1
 
     def _table(self, table: XmlElement) -> str:
-        rows = list(_table_rows(table, is_header=False))
-        return write_table(self._row(row, is_header=is_header) for row, is_header in rows)
-
-    def _row(self, row: XmlElement, *, is_header: bool) -> list[Cell]:
-        cells = []
-        for column, element in enumerate(children(row, "table-cell")):
-            width = max(1, to_int(attribute(element, "number-columns-spanned"), 1))
-            height = max(1, to_int(attribute(element, "number-rows-spanned"), 1))
-            blocks = list(self.blocks(element))
-            repeated = to_int(attribute(element, "number-columns-repeated"), 1)
-            repeated = max(1, min(repeated, self._repeated_cells_left))
-            self._repeated_cells_left -= repeated - 1
-            cells += repeated * [Cell(column, blocks, width, height, is_header)]
-        return cells
+        rows = []
+        for row, is_header in _table_rows(table, is_header=False):
+            cells: list[Cell] = []
+            for column, element in enumerate(children(row, "table-cell")):
+                width = max(1, to_int(attribute(element, "number-columns-spanned"), 1))
+                height = max(1, to_int(attribute(element, "number-rows-spanned"), 1))
+                blocks = list(self.blocks(element))
+                repeated = to_int(attribute(element, "number-columns-repeated"), 1)
+                repeated = max(1, min(repeated, self._repeated_cells_left))
+                self._repeated_cells_left -= repeated - 1
+                cells += repeated * [Cell(column, blocks, width, height, is_header)]
+            rows.append(cells)
+        return write_table(rows)
 
     def cell_html(self, cell: XmlElement) -> str:
         """Return the text of a cell of a sheet, its paragraphs as lines."""
@@ -485,9 +464,10 @@ class TextReader:
         self, frame: XmlElement, href: str | None = None
     ) -> tuple[list[TextSpan], list[Block]]:
         """Return the picture or the formula of a frame, or its text."""
-        formula = self._formula(frame)
-        if formula:
-            return [TextSpan(formula)], []
+        target = (attribute(child(frame, "object"), "href") or "").removeprefix("./")
+        root = read_part(self._archive, posixpath.join(target, "content.xml")) if target else None
+        if root is not None and local_name(root) == "math":
+            return [TextSpan(f'<math display="inline">{_mathml(root)}</math>')], []
         picture = child(frame, "image")
         box_blocks = list(self.blocks(child(frame, "text-box")))
         if picture is not None and not box_blocks:
@@ -500,16 +480,6 @@ class TextReader:
         if table is not None:
             box_blocks.append(self._table(table))
         return [], box_blocks or list(self.blocks(frame))
-
-    def _formula(self, frame: XmlElement) -> str:
-        """Return the MathML of an embedded formula without its source annotation."""
-        target = (attribute(child(frame, "object"), "href") or "").removeprefix("./")
-        if not target:
-            return ""
-        root = read_part(self._archive, posixpath.join(target, "content.xml"))
-        if root is None or local_name(root) != "math":
-            return ""
-        return f'<math display="inline">{_mathml(root)}</math>'
 
 
 def _items(pieces: list[str], level: int, number: int | None) -> Iterator[ListItem]:
@@ -595,7 +565,18 @@ def convert_epub(body: bytes) -> ConvertedDocument:
     package = read_part(archive, path)
     if package is None:
         raise ScrapeError("parse", "the e-book has no package document")
-    parts = list(_spine(package, posixpath.dirname(path)))
+    items = {
+        attribute(item, "id"): posixpath.normpath(
+            posixpath.join(posixpath.dirname(path), unquote(attribute(item, "href") or ""))
+        )
+        for item in children(child(package, "manifest"), "item")
+        if attribute(item, "media-type") in _DOCUMENT_TYPES
+    }
+    identifiers = (
+        attribute(reference, "idref") for reference in children(child(package, "spine"), "itemref")
+    )
+    # The documents in reading order, each once.
+    parts = list(dict.fromkeys(items[each] for each in identifiers if each in items))
     encryption = read_part(archive, "META-INF/encryption.xml")
     for data in descendants(encryption, "EncryptedData"):
         algorithm = attribute(child(data, "EncryptionMethod"), "Algorithm") or ""
@@ -610,25 +591,23 @@ def convert_epub(body: bytes) -> ConvertedDocument:
         if characters_left < 0:
             break
     metadata: dict[str, Any] = {"truncated": True} if characters_left < 0 else {}
-    html = _package_properties(package).to_html("".join(pieces))
-    return ConvertedDocument(html, metadata=metadata)
-
-
-def _spine(package: XmlElement, folder: str) -> Iterator[str]:
-    """Yield the paths of the documents in reading order, each once."""
-    items = {
-        attribute(item, "id"): posixpath.normpath(
-            posixpath.join(folder, unquote(attribute(item, "href") or ""))
-        )
-        for item in children(child(package, "manifest"), "item")
-        if attribute(item, "media-type") in _DOCUMENT_TYPES
-    }
-    references = children(child(package, "spine"), "itemref")
-    yield from dict.fromkeys(
-        items[identifier]
-        for reference in references
-        if (identifier := attribute(reference, "idref")) in items
+    declared = child(package, "metadata")
+    changed = (
+        text_below(meta)
+        for meta in children(declared, "meta")
+        if attribute(meta, "property") == "dcterms:modified"
     )
+    # The description may be HTML.
+    description = text_below(child(declared, "description"))
+    properties = DocumentProperties(
+        title=text_below(child(declared, "title")),
+        author=", ".join(filter(None, map(text_below, children(declared, "creator")))),
+        description=" ".join(parse(description).text.split()) if description else "",
+        language=text_below(child(declared, "language")),
+        created=text_below(child(declared, "date")),
+        modified=next(changed, ""),
+    )
+    return ConvertedDocument(properties.to_html("".join(pieces)), metadata=metadata)
 
 
 def _read_document(archive: DocumentArchive, path: str, parts: list[str]) -> str:
@@ -681,23 +660,3 @@ def _inner_target(element: Element, name: str, path: str) -> str | None:
     if file:
         file = posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(file)))
     return f"{file or path}{mark}{fragment}"
-
-
-def _package_properties(package: XmlElement) -> DocumentProperties:
-    metadata = child(package, "metadata")
-    authors = ", ".join(filter(None, map(text_below, children(metadata, "creator"))))
-    changed = (
-        text_below(meta)
-        for meta in children(metadata, "meta")
-        if attribute(meta, "property") == "dcterms:modified"
-    )
-    # The description may be HTML.
-    description = text_below(child(metadata, "description"))
-    return DocumentProperties(
-        title=text_below(child(metadata, "title")),
-        author=authors,
-        description=" ".join(parse(description).text.split()) if description else "",
-        language=text_below(child(metadata, "language")),
-        created=text_below(child(metadata, "date")),
-        modified=next(changed, ""),
-    )
