@@ -20,7 +20,7 @@ from webdata_nb.page.documents.converted_document import (
 from webdata_nb.page.errors import ScrapeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 MAX_CHARACTERS = 5_000_000
 """Characters read from one document."""
@@ -56,8 +56,19 @@ def convert_pdf(body: bytes) -> ConvertedDocument:
             reader.read()
     except pypdfium2.PdfiumError as error:
         raise ScrapeError("parse", f"the PDF document cannot be read: {error}") from error
-    content = f"{_body(reader.pages)}{_links(reader.targets)}"
-    html = f"<!doctype html><html><head>{_head(info)}</head><body>{content}</body></html>"
+    head = f"<title>{escape(info['Title'])}</title>" if info.get("Title") else ""
+    for key, name in (("Author", "author"), ("Subject", "description")):
+        if info.get(key):
+            head += f'<meta name="{name}" content="{escape(info[key])}">'
+    # A date such as `D:20250208122313Z`.
+    day = info.get("CreationDate", "").removeprefix("D:")[:8]
+    if len(day) == 8 and day.isascii() and day.isdecimal():  # noqa: PLR2004 - YYYYMMDD
+        head += f'<meta name="date" content="{day[:4]}-{day[4:6]}-{day[6:]}">'
+    content = _body(reader.pages)
+    if reader.targets:  # as an image map, which is no visible text
+        areas = "".join(f'<area href="{escape(target)}">' for target in reader.targets)
+        content += f"<map>{areas}</map>"
+    html = f"<!doctype html><html><head>{head}</head><body>{content}</body></html>"
     metadata: dict[str, Any] = {"page_count": reader.page_count}
     if len(reader.pages) < reader.page_count:
         metadata["truncated"] = True
@@ -98,15 +109,13 @@ class _PdfReader:
                         tables = self._finder.find_tables(page, text)
                         parts = list(_parts(read_lines(text), tables))
                     self.pages.append(parts)
-                    self._characters_left -= sum(map(_length, parts))
+                    self._characters_left -= sum(
+                        len(part.text if isinstance(part, PdfLine) else part.html) for part in parts
+                    )
                 if reads_links:
                     targets = list(islice(_targets(self._document, page), self._links_left))
                     self._links_left -= len(targets)
                     self.targets |= dict.fromkeys(targets)
-
-
-def _length(part: _Part) -> int:
-    return len(part.text if isinstance(part, PdfLine) else part.html)
 
 
 def _parts(lines: list[PdfLine], tables: list[PdfTable]) -> Iterator[_Part]:
@@ -119,12 +128,6 @@ def _parts(lines: list[PdfLine], tables: list[PdfTable]) -> Iterator[_Part]:
         elif table.top not in written:
             written.add(table.top)
             yield table
-
-
-def _links(targets: Iterable[str]) -> str:
-    """Write the links of all pages as an image map, which is no visible text."""
-    areas = "".join(f'<area href="{escape(target)}">' for target in targets)
-    return f"<map>{areas}</map>" if areas else ""
 
 
 def _targets(document: Any, page: Any) -> Iterator[str]:
@@ -141,24 +144,6 @@ def _targets(document: Any, page: Any) -> Iterator[str]:
             yield buffer.value.decode("utf-8", "replace")
 
 
-def _head(info: dict[str, str]) -> str:
-    parts = [f"<title>{escape(info['Title'])}</title>" if info.get("Title") else ""]
-    for key, name in (("Author", "author"), ("Subject", "description")):
-        if info.get(key):
-            parts.append(f'<meta name="{name}" content="{escape(info[key])}">')
-    if date := _date(info.get("CreationDate", "")):
-        parts.append(f'<meta name="date" content="{date}">')
-    return "".join(parts)
-
-
-def _date(pdf_date: str) -> str:
-    """Return the day of a PDF date such as ``D:20250208122313Z``."""
-    digits = pdf_date.removeprefix("D:")[:8]
-    if len(digits) < 8 or not (digits.isascii() and digits.isdecimal()):  # noqa: PLR2004 - YYYYMMDD
-        return ""
-    return f"{digits[:4]}-{digits[4:6]}-{digits[6:]}"
-
-
 def _body(pages: list[list[_Part]]) -> str:
     sizes: Counter[float] = Counter()
     for page in pages:
@@ -168,20 +153,19 @@ def _body(pages: list[list[_Part]]) -> str:
     body = sizes.most_common(1)[0][0] if sizes else 0.0
     larger = sorted((size for size in sizes if size >= body * _HEADING_SIZE_RATIO), reverse=True)
     levels = {size: min(level, _MAX_HEADING_LEVEL) for level, size in enumerate(larger, 1)}
-    return "".join(html for page in pages for html in _blocks(page, levels))
-
-
-def _blocks(page: list[_Part], levels: dict[float, int]) -> Iterator[str]:
-    """Join the lines of a page to headings (level 1 and up) and paragraphs (level 0)."""
-    for is_text, parts in groupby(page, key=lambda part: isinstance(part, PdfLine)):
-        if is_text:
-            lines = [part for part in parts if isinstance(part, PdfLine)]
-            yield from (_to_html(level, text) for level, text in _join_lines(lines, levels))
-        else:
-            yield from (part.html for part in parts if isinstance(part, PdfTable))
+    pieces: list[str] = []
+    for page in pages:
+        for is_text, parts in groupby(page, key=lambda part: isinstance(part, PdfLine)):
+            if is_text:
+                lines = [part for part in parts if isinstance(part, PdfLine)]
+                pieces += (_to_html(level, text) for level, text in _join_lines(lines, levels))
+            else:
+                pieces += (part.html for part in parts if isinstance(part, PdfTable))
+    return "".join(pieces)
 
 
 def _join_lines(lines: list[PdfLine], levels: dict[float, int]) -> Iterator[tuple[int, str]]:
+    """Join the lines of a page to headings (level 1 and up) and paragraphs (level 0)."""
     level, text, previous = 0, "", None
     for line in lines:
         line_level = (
@@ -195,16 +179,13 @@ def _join_lines(lines: list[PdfLine], levels: dict[float, int]) -> Iterator[tupl
         if text and (line_level != level or is_apart):
             yield level, text
             text = ""
-        text = _join(text, line.text)
+        if text.endswith(HYPHENS):
+            text = text[:-1] + line.text
+        else:
+            text = f"{text} {line.text}" if text else line.text
         level, previous = line_level, line
     if text:
         yield level, text
-
-
-def _join(text: str, line: str) -> str:
-    if text.endswith(HYPHENS):
-        return text[:-1] + line
-    return f"{text} {line}" if text else line
 
 
 def _to_html(level: int, text: str) -> str:
@@ -249,13 +230,21 @@ class _Gap:
 def read_lines(text: Any) -> list[PdfLine]:
     """Read the lines of one text page of pypdfium2."""
     characters = _Characters(text)
-    lines = list(_stored_lines(text, characters))
+    lines: list[tuple[int, PdfLine]] = []
+    offset = 0
+    for stored in text.get_text_range().split("\r\n"):
+        stripped = stored.strip(" ")
+        if stripped.strip():
+            start = offset + len(stored) - len(stored.lstrip(" "))
+            left, _, top = characters.edges(start)
+            lines.append((start, PdfLine(stripped, characters.size(start), left, top)))
+        offset += len(stored) + 2
     long_lines = [entry for entry in lines if len(entry[1].text) >= _LONG_LINE]
     sample = long_lines[:: max(1, len(long_lines) // _SAMPLE_LINES)]
     with_gaps = sum(1 for entry in sample if _gaps(characters, *entry))
     if 2 * with_gaps < len(sample) or not with_gaps:
         return [line for _, line in lines]
-    gaps = [_gaps(characters, offset, line) for offset, line in lines]
+    gaps = [_gaps(characters, *entry) for entry in lines]
     gutter = _find_gutter([line for _, line in lines], gaps)
     if gutter is None:
         return [line for _, line in lines]
@@ -281,18 +270,6 @@ class _Characters:
     def size(self, index: int) -> float:
         """Return the font size."""
         return float(self._read_size(self._text, index))
-
-
-def _stored_lines(text: Any, characters: _Characters) -> Iterator[tuple[int, PdfLine]]:
-    """Yield the lines as they are stored, with the index of their first characters."""
-    offset = 0
-    for stored in text.get_text_range().split("\r\n"):
-        line = stored.strip(" ")
-        if line.strip():
-            start = offset + len(stored) - len(stored.lstrip(" "))
-            left, _, top = characters.edges(start)
-            yield start, PdfLine(line, characters.size(start), left, top)
-        offset += len(stored) + 2
 
 
 def _gaps(characters: _Characters, offset: int, line: PdfLine) -> list[_Gap]:
@@ -339,9 +316,15 @@ def _by_columns(
     for (offset, line), found in zip(lines, gaps, strict=True):
         gap = next((each for each in found if each.left <= gutter <= each.right), None)
         if gap is not None:
-            for column, part in zip(columns, _split(characters, offset, line, gap), strict=True):
-                column.append(part)
-        elif _is_in_column(characters, offset, line, gutter):
+            end = gap.index + 1
+            _, _, top = characters.edges(offset + end)
+            size = characters.size(offset + end)
+            before = line.text[:end].rstrip(" ")
+            columns[0].append(PdfLine(before, line.size, line.left, line.top))
+            columns[1].append(PdfLine(line.text[end:], size, gap.right, top))
+        elif line.left >= gutter or (
+            characters.edges(offset + len(line.text) - 1)[1] <= gutter  # its right edge
+        ):
             columns[line.left >= gutter].append(line)
         else:
             yield from (*_with_hyphens(columns[0]), *columns[1], line)
@@ -359,23 +342,6 @@ def _with_hyphens(column: Sequence[PdfLine]) -> Iterator[PdfLine]:
             and following.text[:1].islower()
         )
         yield replace(line, text=line.text[:-1] + HYPHENS[0]) if is_broken else line
-
-
-def _is_in_column(characters: _Characters, offset: int, line: PdfLine, gutter: float) -> bool:
-    if line.left >= gutter:
-        return True
-    _, right, _ = characters.edges(offset + len(line.text) - 1)
-    return right <= gutter
-
-
-def _split(
-    characters: _Characters, offset: int, line: PdfLine, gap: _Gap
-) -> tuple[PdfLine, PdfLine]:
-    start = gap.index + 1
-    _, _, top = characters.edges(offset + start)
-    size = characters.size(offset + start)
-    before = PdfLine(line.text[:start].rstrip(" "), line.size, line.left, line.top)
-    return before, PdfLine(line.text[start:], size, gap.right, top)
 
 
 MAX_SEGMENTS: Final = 5000
@@ -446,23 +412,18 @@ class TableFinder:
         self._work_left -= _OBJECT_WORK * len(segments)
         if len(segments) == MAX_SEGMENTS:
             return []
-        horizontal, vertical = _rulings(segments)
+        horizontal: list[_Ruling] = []
+        vertical: list[_Ruling] = []
+        for x1, y1, x2, y2 in segments:
+            if abs(y1 - y2) <= _MAX_WIDTH < _MIN_LENGTH <= abs(x1 - x2):
+                horizontal.append(_Ruling((y1 + y2) / 2, min(x1, x2), max(x1, x2)))
+            elif abs(x1 - x2) <= _MAX_WIDTH < _MIN_LENGTH <= abs(y1 - y2):
+                vertical.append(_Ruling((x1 + x2) / 2, min(y1, y2), max(y1, y2)))
+        horizontal, vertical = _joined(horizontal), _joined(vertical)
         self._work_left -= len(horizontal) * len(vertical)
         grids = _grids(horizontal, vertical) if self._work_left >= 0 else ()
         tables = (_Grid(rows, columns).read(text) for rows, columns in grids)
         return sorted(filter(None, tables), key=lambda table: -table.top)
-
-
-def _rulings(segments: list[_Segment]) -> tuple[list[_Ruling], list[_Ruling]]:
-    """Return the horizontal and the vertical lines, joined where they overlap."""
-    horizontal: list[_Ruling] = []
-    vertical: list[_Ruling] = []
-    for x1, y1, x2, y2 in segments:
-        if abs(y1 - y2) <= _MAX_WIDTH < _MIN_LENGTH <= abs(x1 - x2):
-            horizontal.append(_Ruling((y1 + y2) / 2, min(x1, x2), max(x1, x2)))
-        elif abs(x1 - x2) <= _MAX_WIDTH < _MIN_LENGTH <= abs(y1 - y2):
-            vertical.append(_Ruling((x1 + x2) / 2, min(y1, y2), max(y1, y2)))
-    return _joined(horizontal), _joined(vertical)
 
 
 def _segments(page: Any) -> Iterator[_Segment]:
@@ -475,30 +436,27 @@ def _segments(page: Any) -> Iterator[_Segment]:
             continue
         fill, stroke = c_int(0), c_int(0)
         raw.FPDFPath_GetDrawMode(path, fill, stroke)
-        if fill.value or stroke.value:
-            yield from _lines_of(path, raw)
-
-
-def _lines_of(path: Any, raw: Any) -> Iterator[_Segment]:
-    matrix = raw.FS_MATRIX(1, 0, 0, 1, 0, 0)
-    raw.FPDFPageObj_GetMatrix(path, matrix)
-    x, y = c_float(), c_float()
-    start = previous = None
-    for number in range(min(raw.FPDFPath_CountSegments(path), MAX_SEGMENTS + 1)):
-        segment = raw.FPDFPath_GetPathSegment(path, number)
-        raw.FPDFPathSegment_GetPoint(segment, x, y)
-        point = (
-            matrix.a * x.value + matrix.c * y.value + matrix.e,
-            matrix.b * x.value + matrix.d * y.value + matrix.f,
-        )
-        kind = raw.FPDFPathSegment_GetType(segment)
-        if kind == raw.FPDF_SEGMENT_MOVETO:
-            start = point
-        elif kind == raw.FPDF_SEGMENT_LINETO and previous is not None:
-            yield *previous, *point
-        previous = point
-        if raw.FPDFPathSegment_GetClose(segment) and start is not None:
-            yield *point, *start
+        if not (fill.value or stroke.value):
+            continue
+        matrix = raw.FS_MATRIX(1, 0, 0, 1, 0, 0)
+        raw.FPDFPageObj_GetMatrix(path, matrix)
+        x, y = c_float(), c_float()
+        start = previous = None
+        for index in range(min(raw.FPDFPath_CountSegments(path), MAX_SEGMENTS + 1)):
+            segment = raw.FPDFPath_GetPathSegment(path, index)
+            raw.FPDFPathSegment_GetPoint(segment, x, y)
+            point = (
+                matrix.a * x.value + matrix.c * y.value + matrix.e,
+                matrix.b * x.value + matrix.d * y.value + matrix.f,
+            )
+            kind = raw.FPDFPathSegment_GetType(segment)
+            if kind == raw.FPDF_SEGMENT_MOVETO:
+                start = point
+            elif kind == raw.FPDF_SEGMENT_LINETO and previous is not None:
+                yield *previous, *point
+            previous = point
+            if raw.FPDFPathSegment_GetClose(segment) and start is not None:
+                yield *point, *start
 
 
 def _joined(rulings: list[_Ruling]) -> list[_Ruling]:
@@ -538,20 +496,18 @@ def _grids(
         while pending:
             ruling, is_row = pending.pop()
             others = columns_left if is_row else rows_left
-            crossing = {other for other in others if _cross(ruling, other)}
+            crossing = {
+                other
+                for other in others
+                if ruling.start - _MAX_WIDTH <= other.at <= ruling.end + _MAX_WIDTH
+                and other.start - _MAX_WIDTH <= ruling.at <= other.end + _MAX_WIDTH
+            }
             others -= crossing
             (columns if is_row else rows).update(crossing)
             pending += ((other, not is_row) for other in crossing)
         is_table = len(rows) >= _MIN_LINES and len(columns) >= _MIN_LINES
         if is_table and len(rows) * len(columns) <= MAX_TABLE_CELLS:
             yield sorted(rows, reverse=True), sorted(columns)
-
-
-def _cross(one: _Ruling, other: _Ruling) -> bool:
-    return (
-        one.start - _MAX_WIDTH <= other.at <= one.end + _MAX_WIDTH
-        and other.start - _MAX_WIDTH <= one.at <= other.end + _MAX_WIDTH
-    )
 
 
 @dataclass(frozen=True, slots=True)
