@@ -149,20 +149,20 @@ class SheetReader:
         cells: dict[tuple[int, int], str] = {}
         merged: list[MergedRange] = []
         number = 0
-        for row in _rows(table):
+        for row, _ in _table_rows(table, is_header=False):
             repeated = max(1, to_int(attribute(row, "number-rows-repeated"), 1))
             column = 0
             for cell in children(row, "table-cell", "covered-table-cell"):
                 cell_repeated = max(1, to_int(attribute(cell, "number-columns-repeated"), 1))
                 html = self._text.cell_html(cell) if local_name(cell) == "table-cell" else ""
                 if html:
-                    rows, columns = (number, number + repeated), (column, column + cell_repeated)
-                    self._add(html, range(*rows), range(*columns), cells)
+                    columns = range(column, column + cell_repeated)
+                    self._add(html, range(number, number + repeated), columns, cells)
                     width = max(1, to_int(attribute(cell, "number-columns-spanned"), 1))
                     height = max(1, to_int(attribute(cell, "number-rows-spanned"), 1))
                     if width > 1 or height > 1:
-                        area = (number, column, number + height - 1, column + width - 1)
-                        merged.append(MergedRange(*area))
+                        end_row, end_column = number + height - 1, column + width - 1
+                        merged.append(MergedRange(number, column, end_row, end_column))
                 if self.is_truncated:
                     break
                 column += cell_repeated
@@ -182,15 +182,6 @@ class SheetReader:
                     self.is_truncated = True
                     return
                 cells[row, column] = html
-
-
-def _rows(table: XmlElement) -> Iterator[XmlElement]:
-    names = ("table-row", "table-rows", "table-header-rows", "table-row-group")
-    for element in children(table, *names):
-        if local_name(element) == "table-row":
-            yield element
-        else:
-            yield from _rows(element)
 
 
 _MAX_PARENTS: Final = 20

@@ -41,6 +41,7 @@ _MAIN_PART: Final = "ppt/presentation.xml"
 _TITLES: Final = frozenset({"title", "ctrTitle"})
 _FURNITURE: Final = frozenset({"sldNum", "dt", "ftr", "hdr", "sldImg"})
 _OUTLINES: Final = frozenset({"body", "obj"})
+_ON: Final = frozenset({"1", "true"})
 
 
 def convert_presentation(body: bytes) -> ConvertedDocument:
@@ -53,9 +54,13 @@ def convert_presentation(body: bytes) -> ConvertedDocument:
     """
     package = OfficePackage(DocumentArchive(body))
     main = package.main_part(_MAIN_PART)
+    relationships = package.relationships(main)
+    identifiers = children(child(package.read(main), "sldIdLst"), "sldId")
+    related = (relationships.get(relationship_id(each) or "") for each in identifiers)
+    parts = [slide.target for slide in related if slide is not None]
     slides = [
         (number, part, slide)
-        for number, part in enumerate(_slide_parts(package, main), 1)
+        for number, part in enumerate(parts, 1)
         if (slide := package.read(part)) is not None
         and attribute(slide, "show") not in {"0", "false"}
     ]
@@ -70,14 +75,6 @@ def convert_presentation(body: bytes) -> ConvertedDocument:
     if limit.is_reached:
         metadata["truncated"] = True
     return ConvertedDocument(package.properties().to_html(html), metadata=metadata)
-
-
-def _slide_parts(package: OfficePackage, main: str) -> list[str]:
-    """Return the parts of the slides in their order."""
-    relationships = package.relationships(main)
-    identifiers = children(child(package.read(main), "sldIdLst"), "sldId")
-    slides = (relationships.get(relationship_id(each) or "") for each in identifiers)
-    return [slide.target for slide in slides if slide is not None]
 
 
 class _SlideReader:
@@ -109,7 +106,13 @@ class _SlideReader:
                     yield (f"<p>{image}</p>" if image else "")
                 elif name == "graphicFrame":
                     yield from self._graphic(shape)
-        yield from self._notes()
+        notes_part = next(iter(self._package.related_parts(self._part, "notesSlide")), None)
+        tree = child(self._package.read(notes_part), "cSld", "spTree")
+        for shape in _shapes(tree):
+            if notes_part is not None and _placeholder(shape) == "body" and text_below(shape):
+                yield "<h3>Notes</h3>"
+                text = DrawingText(self._package, notes_part)
+                yield from text.blocks(child(shape, "txBody"), is_outline=False)
 
     def _graphic(self, frame: XmlElement) -> Iterator[Block]:
         """Yield a table, a chart or the texts of a diagram."""
@@ -128,25 +131,13 @@ class _SlideReader:
     def _row(self, row: XmlElement) -> list[Cell]:
         cells = []
         for column, element in enumerate(children(row, "tc")):
-            if attribute(element, "hMerge") in {"1", "true"} or attribute(element, "vMerge") in {
-                "1",
-                "true",
-            }:
+            if attribute(element, "hMerge") in _ON or attribute(element, "vMerge") in _ON:
                 continue
             blocks = list(self._text.blocks(child(element, "txBody"), is_outline=False))
             width = max(1, to_int(attribute(element, "gridSpan"), 1))
             height = max(1, to_int(attribute(element, "rowSpan"), 1))
             cells.append(Cell(column, blocks, width, height))
         return cells
-
-    def _notes(self) -> Iterator[Block]:
-        part = next(iter(self._package.related_parts(self._part, "notesSlide")), None)
-        tree = child(self._package.read(part), "cSld", "spTree")
-        for shape in _shapes(tree):
-            if part is not None and _placeholder(shape) == "body" and text_below(shape):
-                yield "<h3>Notes</h3>"
-                text = DrawingText(self._package, part)
-                yield from text.blocks(child(shape, "txBody"), is_outline=False)
 
     def _related(self, identifier: str | None) -> XmlElement | None:
         relationship = self._package.relationships(self._part).get(identifier or "")
@@ -163,13 +154,10 @@ def _shapes(tree: XmlElement | None) -> Iterator[XmlElement]:
             yield from _shapes(element)
         elif name == "AlternateContent":
             yield from _shapes(next(children(element, "Choice", "Fallback"), None))
-        elif name in {"sp", "pic", "graphicFrame"} and not _is_hidden(element):
-            yield element
-
-
-def _is_hidden(shape: XmlElement) -> bool:
-    properties = next(descendants(shape, "cNvPr"), None)
-    return attribute(properties, "hidden") in {"1", "true"}
+        elif name in {"sp", "pic", "graphicFrame"}:
+            properties = next(descendants(element, "cNvPr"), None)
+            if attribute(properties, "hidden") not in _ON:
+                yield element
 
 
 def _placeholder(shape: XmlElement) -> str | None:
@@ -187,9 +175,6 @@ def text_below_lines(shape: XmlElement | None) -> str:
     return " ".join(
         "".join(part.text or "" if local_name(part) == "t" else " " for part in parts).split()
     )
-
-
-_ON: Final = frozenset({"1", "true"})
 
 
 class DrawingText:

@@ -30,8 +30,6 @@ from webdata_nb.page.documents.converted_document import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from webdata_nb.page.documents.archive import XmlElement
 
 _MAIN_PART: Final = "xl/workbook.xml"
@@ -160,7 +158,12 @@ class _WorkbookReader:
     ) -> str:
         cells = {}
         for place, cell in sheet.cells.items():
-            text = _display(cell, strings, formats)
+            if cell.kind == "s":
+                text = strings.get(cell.text.strip(), "")
+            elif cell.kind == "b":
+                text = "TRUE" if cell.text.strip() == "1" else "FALSE"
+            else:
+                text = formats.write(cell.text, cell.style) if cell.kind == "n" else cell.text
             self._characters_left -= len(text)
             if self._characters_left < 0:
                 self._is_truncated = True
@@ -185,23 +188,10 @@ def _raw_cell(cell: XmlElement) -> _RawCell:
     return _RawCell(kind, text, style, link[1] if link is not None else None)
 
 
-def _display(cell: _RawCell, strings: dict[str, str], formats: NumberFormats) -> str:
-    if cell.kind == "s":
-        return strings.get(cell.text.strip(), "")
-    if cell.kind == "b":
-        return "TRUE" if cell.text.strip() == "1" else "FALSE"
-    return formats.write(cell.text, cell.style) if cell.kind == "n" else cell.text
-
-
 def _rich_text(element: XmlElement | None) -> str:
     """Return the text of a string, without the phonetic guides of Japanese texts."""
-    return "".join(_texts(element))
-
-
-def _texts(element: XmlElement | None) -> Iterator[str]:
-    for part in children(element, "t", "r"):
-        for text in descendants(part, "t"):
-            yield text.text or ""
+    parts = children(element, "t", "r")
+    return "".join(text.text or "" for part in parts for text in descendants(part, "t"))
 
 
 def _place(reference: str) -> tuple[int, int] | None:

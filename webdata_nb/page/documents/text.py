@@ -126,7 +126,12 @@ _URL_VALUE = re.compile(
 def convert_json(text: str, _url: str) -> ConvertedDocument:
     """Convert a JSON document, also JSON Lines or invalid JSON."""
     head = text[:MAX_CODE_CHARACTERS]
-    data = _json_object(text)
+    try:
+        data = decode_json(text) if len(text) <= MAX_PARSED_CHARACTERS else None
+    except MalformedJson:
+        data = None
+    if not isinstance(data, dict):
+        data = {}
     title = next(filter(None, (_line(data.get(key)) for key in ("title", "name"))), None)
     info = data.get("info")  # OpenAPI
     if title is None and isinstance(info, dict):
@@ -136,16 +141,6 @@ def convert_json(text: str, _url: str) -> ConvertedDocument:
     if description:
         parts.append(f'<meta name="description" content="{escape(description)}">')
     return convert_code(text, "json", head="".join(parts), body=_link_values(head))
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    if len(text) > MAX_PARSED_CHARACTERS:
-        return {}
-    try:
-        data = decode_json(text)
-    except MalformedJson:
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 def _line(value: object) -> str | None:
@@ -186,9 +181,18 @@ def find_urls(text: str) -> Iterator[tuple[int, int]]:
     for count, match in enumerate(_URL.finditer(text)):
         if count == MAX_BARE_URLS:
             return
-        end = _end_of_url(text, *match.span())
-        if end > match.start() + len("https://"):
-            yield match.start(), end
+        start, end = match.span()
+        while end > start:
+            last = text[end - 1]
+            opening = _CLOSING.get(last)
+            unbalanced = opening is not None and (
+                text.count(last, start, end) > text.count(opening, start, end)
+            )
+            if not unbalanced and last not in _PUNCTUATION:
+                break
+            end -= 1
+        if end > start + len("https://"):
+            yield start, end
 
 
 def link_urls(text: str) -> str:
@@ -200,20 +204,6 @@ def link_urls(text: str) -> str:
         pieces += escape(text[position:start]), f'<a href="{url}">{url}</a>'
         position = end
     return "".join([*pieces, escape(text[position:])])
-
-
-def _end_of_url(text: str, start: int, end: int) -> int:
-    """Return where a URL ends whose match may include punctuation that follows it."""
-    while end > start:
-        last = text[end - 1]
-        opening = _CLOSING.get(last)
-        unbalanced = opening is not None and (
-            text.count(last, start, end) > text.count(opening, start, end)
-        )
-        if not unbalanced and last not in _PUNCTUATION:
-            break
-        end -= 1
-    return end
 
 
 MAX_ROWS = 5000
@@ -245,7 +235,19 @@ def convert_csv(text: str, url: str) -> ConvertedDocument:
     if named is not None:
         whole = whole[named.end() :]
     head = whole[:MAX_TABLE_CHARACTERS]
-    rows = _read_rows(head, named["separator"] if named is not None else None)
+    table = head
+    if len(head) == MAX_TABLE_CHARACTERS:
+        table = head[: head.rfind("\n") + 1] or head  # the last row may be incomplete
+    sample = table[:_SAMPLE_CHARACTERS]
+    # The one that gives most rows the same number of cells, more than one.
+    delimiter = (named and named["separator"]) or max(
+        _DELIMITERS, key=lambda each: _regularity(sample, each)
+    )
+    reader = csv.reader(StringIO(table, newline=""), delimiter=delimiter)
+    try:
+        rows = [row for row in reader if any(row)]
+    except csv.Error:  # a cell of more than 131,072 characters
+        rows = []
     if not rows:
         return convert_plain_text(text, url)
     width = max(map(len, rows))
@@ -254,23 +256,11 @@ def convert_csv(text: str, url: str) -> ConvertedDocument:
     metadata = {"rows_omitted": len(rows) - len(head_rows) + whole.count("\n", len(head))}
     metadata["columns_omitted"] = width - columns
     nonzero = {name: count for name, count in metadata.items() if count}
-    return ConvertedDocument(
-        f"<body>{_value_table(head_rows, columns)}</body>", text=head, metadata=nonzero
-    )
-
-
-def _read_rows(text: str, delimiter: str | None) -> list[list[str]]:
-    """Read the rows that are not empty; none where the text is no table."""
-    if len(text) == MAX_TABLE_CHARACTERS:
-        text = text[: text.rfind("\n") + 1] or text  # the last row may be incomplete
-    sample = text[:_SAMPLE_CHARACTERS]
-    # The one that gives most rows the same number of cells, more than one.
-    delimiter = delimiter or max(_DELIMITERS, key=lambda each: _regularity(sample, each))
-    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
-    try:
-        return [row for row in reader if any(row)]
-    except csv.Error:  # a cell of more than 131,072 characters
-        return []
+    header, *body = ("".join(_cells(row, columns)) for row in head_rows)
+    header = header.replace("<td>", "<th>").replace("</td>", "</th>")
+    lines = "".join(f"<tr>{cells}</tr>" for cells in body)
+    html = f"<table><thead><tr>{header}</tr></thead><tbody>{lines}</tbody></table>"
+    return ConvertedDocument(f"<body>{html}</body>", text=head, metadata=nonzero)
 
 
 def _regularity(sample: str, delimiter: str) -> tuple[int, int]:
@@ -283,24 +273,13 @@ def _regularity(sample: str, delimiter: str) -> tuple[int, int]:
     return count, width
 
 
-def _value_table(rows: list[list[str]], columns: int) -> str:
-    header, *body = ("".join(_cells(row, columns)) for row in rows)
-    header = header.replace("<td>", "<th>").replace("</td>", "</th>")
-    lines = "".join(f"<tr>{cells}</tr>" for cells in body)
-    return f"<table><thead><tr>{header}</tr></thead><tbody>{lines}</tbody></table>"
-
-
 def _cells(row: list[str], columns: int) -> Iterator[str]:
+    """Yield the cells of a row as HTML; a cell that is one URL is a link."""
     for index in range(columns):
-        cell = row[index].strip() if index < len(row) else ""
-        yield f"<td>{_cell(cell)}</td>"
-
-
-def _cell(text: str) -> str:
-    """Return a cell as HTML; a cell that is one URL is a link."""
-    is_url = next(find_urls(text), None) == (0, len(text)) if "://" in text else False
-    html = escape(text).replace("\n", "<br>")
-    return f'<a href="{html}">{html}</a>' if is_url else html
+        text = row[index].strip() if index < len(row) else ""
+        is_url = next(find_urls(text), None) == (0, len(text)) if "://" in text else False
+        html = escape(text).replace("\n", "<br>")
+        yield f'<td><a href="{html}">{html}</a></td>' if is_url else f"<td>{html}</td>"
 
 
 _CDATA = re.compile(r"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
@@ -310,34 +289,19 @@ _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32)), " ")
 
 
 def convert_feed(text: str, _url: str) -> ConvertedDocument:
-    """Convert a feed; text that is no feed becomes a code block."""
+    """Convert a feed; text that is no feed becomes a code block. HTML of entries is kept."""
     is_json = text.lstrip("\ufeff \t\r\n").startswith("{")
-    feed = read_json_feed(text) if is_json else read_feed(_as_well_formed(text))
+    if is_json:
+        feed = read_json_feed(text)
+    else:
+        # Feeds take over from HTML what is not well-formed: white space before the declaration,
+        # control characters, names of characters, and a bare "&". Every other part is a CDATA
+        # section, where "&" is a character like others.
+        parts = _CDATA.split(text.lstrip("\ufeff \t\r\n").translate(_CONTROLS))
+        parts[::2] = (_REFERENCE.sub(_xml_reference, part) for part in parts[::2])
+        feed = read_feed("".join(parts))
     if feed is None:
         return convert_code(text, "json" if is_json else "xml")
-    return ConvertedDocument(_feed_to_html(feed))
-
-
-def _as_well_formed(text: str) -> str:
-    """Repair what feeds take over from HTML, for a parser that keeps no markup of others.
-
-    These are white space before the declaration, HTML's names of characters, a bare "&", and
-    control characters.
-    """
-    parts = _CDATA.split(text.lstrip("\ufeff \t\r\n").translate(_CONTROLS))
-    # Every other part is a CDATA section, where "&" is a character like others.
-    parts[::2] = (_REFERENCE.sub(_xml_reference, part) for part in parts[::2])
-    return "".join(parts)
-
-
-def _xml_reference(match: re.Match[str]) -> str:
-    name = match[1] or ""
-    character = unescape(f"&{name}") if name else "&"
-    return escape(character) if not character.endswith(";") else f"&amp;{name}"
-
-
-def _feed_to_html(feed: Feed) -> str:
-    """Write a feed as a page with an article for each entry; HTML of entries is kept."""
     title = escape(feed.title or "")
     head = f"<title>{title}</title>"
     if feed.description:
@@ -347,29 +311,30 @@ def _feed_to_html(feed: Feed) -> str:
     heading = _linked(title, feed.link)
     entries = "".join(map(_entry_to_html, feed.entries))
     description = f"<p>{escape(feed.description)}</p>" if feed.description else ""
-    return (
+    return ConvertedDocument(
         f"<!doctype html><html><head>{head}</head><body><main>"
         f"<h1>{heading}</h1>{description}{entries}</main></body></html>"
     )
 
 
+def _xml_reference(match: re.Match[str]) -> str:
+    name = match[1] or ""
+    character = unescape(f"&{name}") if name else "&"
+    return escape(character) if not character.endswith(";") else f"&amp;{name}"
+
+
 def _entry_to_html(entry: Entry) -> str:
     heading = _linked(escape(entry.title or entry.link or ""), entry.link)
     byline = ", ".join(filter(None, (entry.author, entry.published or entry.updated)))
-    content = entry.content if isinstance(entry.content, str) else None
+    content = (entry.content if isinstance(entry.content, str) else None) or entry.summary or ""
+    if "<" in content:  # all its elements have to be closed, or the next entry would be in it
+        body = body_of(parse(content))
+        content = "" if body is None else "".join(map(serialize, children_of(body)))
     return (
         f"<article><h2>{heading}</h2>"
         + (f"<p>{escape(byline)}</p>" if byline else "")
-        + f"<div>{_closed(content or entry.summary or '')}</div></article>"
+        + f"<div>{content}</div></article>"
     )
-
-
-def _closed(html: str) -> str:
-    """Return the HTML of an entry with all elements closed, so that the next entry is not in it."""
-    if "<" not in html:
-        return html
-    body = body_of(parse(html))
-    return "" if body is None else "".join(map(serialize, children_of(body)))
 
 
 def _linked(html: str, url: str | None) -> str:
@@ -532,24 +497,17 @@ def _visiting_links(
         rewriter: LinkRewriter = state.env["rewriter"]
         is_inline_link = state.src[state.pos - 1] == ")"
         if not silent and is_inline_link and state.tokens is rewriter.children:
-            _visit_destination(
-                state, start + label_offset, rewriter, disable_nested=not label_offset
-            )
+            helpers, source = state.md.helpers, state.src
+            label_end = helpers.parseLinkLabel(state, start + label_offset, not label_offset)
+            start = label_end + len("](")
+            while source[start : start + 1].isspace():
+                start += 1
+            found = helpers.parseLinkDestination(source, start, state.posMax)
+            if found.ok:
+                rewriter.add_destination(start, found.pos, state.md.normalizeLink(found.str))
         return True
 
     return visiting_rule
-
-
-def _visit_destination(
-    state: StateInline, label: int, rewriter: LinkRewriter, *, disable_nested: bool
-) -> None:
-    helpers, source = state.md.helpers, state.src
-    start = helpers.parseLinkLabel(state, label, disable_nested) + len("](")
-    while source[start : start + 1].isspace():
-        start += 1
-    destination = helpers.parseLinkDestination(source, start, state.posMax)
-    if destination.ok:
-        rewriter.add_destination(start, destination.pos, state.md.normalizeLink(destination.str))
 
 
 def _visit_html(state: StateInline, silent: bool) -> bool:
@@ -597,20 +555,17 @@ def _title(tokens: list[Token]) -> str | None:
     """Return the text of the first heading of level one, or else of the first heading."""
     titles: dict[str, str] = {}
     for opening, content in pairwise(tokens):
-        if opening.type == "heading_open" and (text := _text_of(content)):
-            titles.setdefault(opening.tag, text)
-            if opening.tag == "h1":
-                break
+        if opening.type == "heading_open":
+            texts = (
+                " " if child.type in {"softbreak", "hardbreak"} else child.content
+                for child in content.children or ()
+                if child.type != "html_inline"
+            )
+            if text := " ".join("".join(texts).split()):
+                titles.setdefault(opening.tag, text)
+                if opening.tag == "h1":
+                    break
     return titles.get("h1") or next(iter(titles.values()), None)
-
-
-def _text_of(token: Token) -> str:
-    texts = (
-        " " if child.type in {"softbreak", "hardbreak"} else child.content
-        for child in token.children or ()
-        if child.type != "html_inline"
-    )
-    return " ".join("".join(texts).split())
 
 
 MAX_FRONT_MATTER_CHARACTERS: Final = 64 * 1024
@@ -664,7 +619,13 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     """
     for pattern, read in _BLOCKS:
         block = pattern.match(text, 0, MAX_FRONT_MATTER_CHARACTERS)
-        if block is not None and (fields := _read_front_matter(read, block[1])):
+        if block is None:
+            continue
+        try:
+            fields = read(block[1])
+        except (yaml.YAMLError, tomllib.TOMLDecodeError, RecursionError, _UnsafeBlockError):
+            continue
+        if fields and isinstance(fields, dict):
             return fields, text[block.end() :]
     return {}, text
 
@@ -692,14 +653,6 @@ def head_of(fields: dict[str, Any], title: str | None) -> str:
     if canonical := _first(values, "canonical", "canonical_url", "canonicalurl"):
         parts.append(f'<link rel="canonical" href="{escape(canonical)}">')
     return "".join([*parts, "</head>"])
-
-
-def _read_front_matter(read: Callable[[str], Any], block: str) -> dict[str, Any]:
-    try:
-        fields = read(block)
-    except (yaml.YAMLError, tomllib.TOMLDecodeError, RecursionError, _UnsafeBlockError):
-        return {}
-    return fields if isinstance(fields, dict) else {}
 
 
 def _parse_yaml(block: str) -> Any:
@@ -850,7 +803,12 @@ class LinkRewriter:
         """Return the document with absolute links."""
         lines = list(self._lines)
         for number, edits in self._edits.items():
-            lines[number] = "".join(_edited(lines[number], sorted(edits)))
+            line, position = lines[number], 0
+            pieces: list[str] = []
+            for start, end, replacement in sorted(edits):
+                pieces += line[position:start], replacement
+                position = end
+            lines[number] = "".join([*pieces, line[position:]])
         return "\n".join(lines)
 
     def _markdown_url(self, href: str) -> str | None:
@@ -869,13 +827,18 @@ class LinkRewriter:
         if replacement is None:
             return
         if not self._offsets:
-            self._offsets = _line_offsets(self._content)
+            self._offsets = [0]
+            while next_line := self._content.find("\n", self._offsets[-1]) + 1:
+                self._offsets.append(next_line)
         row = bisect_right(self._offsets, start) - 1
         number = self._first_line + row
         if number >= len(self._lines):
             return
         line, written = self._lines[number], self._content[start:end]
-        column = self._column(row)
+        if row not in self._columns:
+            ends = [*self._offsets[row + 1 : row + 2], len(self._content) + 1]
+            self._columns[row] = line.find(self._content[self._offsets[row] : ends[0] - 1])
+        column = self._columns[row]
         position = -1 if column < 0 else column + start - self._offsets[row]
         if line[position : position + len(written)] != written or position < 0:
             # The parser changed the line: it replaced tabs, or escapes in a cell.
@@ -883,30 +846,6 @@ class LinkRewriter:
         if position > 0:
             self._replace(number, position, position + len(written), replacement)
 
-    def _column(self, row: int) -> int:
-        """Return where a line of the inline token begins in its line of the document."""
-        if row not in self._columns:
-            ends = [*self._offsets[row + 1 : row + 2], len(self._content) + 1]
-            content = self._content[self._offsets[row] : ends[0] - 1]
-            self._columns[row] = self._lines[self._first_line + row].find(content)
-        return self._columns[row]
-
     def _replace(self, number: int, start: int, end: int, replacement: str | None) -> None:
         if replacement is not None:
             self._edits.setdefault(number, set()).add(_Edit(start, end, replacement))
-
-
-def _edited(line: str, edits: list[_Edit]) -> Iterator[str]:
-    position = 0
-    for start, end, replacement in edits:
-        yield line[position:start]
-        yield replacement
-        position = end
-    yield line[position:]
-
-
-def _line_offsets(text: str) -> list[int]:
-    offsets = [0]
-    while position := text.find("\n", offsets[-1]) + 1:
-        offsets.append(position)
-    return offsets

@@ -85,27 +85,25 @@ class WordStyles:
 
     def __getitem__(self, style_id: str | None) -> WordStyle:
         key = style_id or ""
-        if key not in self._styles:
-            self._styles[key] = self._resolve(key)
-        return self._styles[key]
+        if key in self._styles:
+            return self._styles[key]
+        chain: list[XmlElement] = []
+        base: str | None = key
+        while base in self._elements and len(chain) < _MAX_BASES:
+            chain.append(self._elements[base])
+            base = value_of(chain[-1], "basedOn")
+        style = WordStyle()
+        for element in reversed(chain):
+            style = _apply(style, element, key)
+        if chain and (value_of(chain[0], "name") or key).lower() == "title":
+            # Not inherited: the styles of subtitles, authors and dates are based on this one.
+            style = replace(style, heading=1)
+        self._styles[key] = style
+        return style
 
     def list_of(self, style_id: str) -> str | None:
         """Return the list of a numbering style."""
         return value_of(self._elements.get(style_id), "pPr", "numPr", "numId")
-
-    def _resolve(self, style_id: str) -> WordStyle:
-        chain: list[XmlElement] = []
-        key: str | None = style_id
-        while key in self._elements and len(chain) < _MAX_BASES:
-            chain.append(self._elements[key])
-            key = value_of(chain[-1], "basedOn")
-        style = WordStyle()
-        for element in reversed(chain):
-            style = _apply(style, element, style_id)
-        if chain and (value_of(chain[0], "name") or style_id).lower() == "title":
-            # Not inherited: the styles of subtitles, authors and dates are based on this one.
-            style = replace(style, heading=1)
-        return style
 
 
 def _apply(style: WordStyle, element: XmlElement, style_id: str) -> WordStyle:
@@ -178,7 +176,13 @@ class WordNumbering:
 
         The number is None for a bullet.
         """
-        definition_id, definition = self._definition(list_id)
+        definition_id = value_of(self._lists.get(list_id), "abstractNumId") or ""
+        definition = self._definitions.get(definition_id)
+        style_id = value_of(definition, "numStyleLink")
+        if style_id is not None:  # the definition is that of a numbering style
+            other_id = self._styles.list_of(style_id) or ""
+            definition_id = value_of(self._lists.get(other_id), "abstractNumId") or ""
+            definition = self._definitions.get(definition_id)
         if definition is None:
             return list_id in self._lists, None
         settings = _level_of(definition, level)
@@ -187,30 +191,17 @@ class WordNumbering:
         counts = self._counts[definition_id]
         if list_id not in self._started:
             self._started.add(list_id)
-            counts.update(self._restarts(list_id))
+            starts = {
+                to_int(attribute(override, "ilvl")): value_of(override, "startOverride")
+                for override in children(self._lists.get(list_id), "lvlOverride")
+            }
+            counts.update(
+                (each, to_int(start, 1) - 1) for each, start in starts.items() if start is not None
+            )
         counts[level] = counts.get(level, settings.start - 1) + 1
         for deeper in [each for each in counts if each > level]:
             del counts[deeper]
         return True, None if settings.number_format == "bullet" else max(0, counts[level])
-
-    def _definition(self, list_id: str) -> tuple[str, XmlElement | None]:
-        """Return the definition of a list, by way of a numbering style if it names one."""
-        definition_id = value_of(self._lists.get(list_id), "abstractNumId") or ""
-        definition = self._definitions.get(definition_id)
-        style_id = value_of(definition, "numStyleLink")
-        if style_id is not None:
-            other_id = self._styles.list_of(style_id) or ""
-            definition_id = value_of(self._lists.get(other_id), "abstractNumId") or ""
-            definition = self._definitions.get(definition_id)
-        return definition_id, definition
-
-    def _restarts(self, list_id: str) -> dict[int, int]:
-        overrides = children(self._lists.get(list_id), "lvlOverride")
-        starts = {
-            to_int(attribute(override, "ilvl")): value_of(override, "startOverride")
-            for override in overrides
-        }
-        return {level: to_int(start, 1) - 1 for level, start in starts.items() if start is not None}
 
 
 def _level_of(definition: XmlElement, level: int) -> _ListLevel:
@@ -336,7 +327,11 @@ class _WordReader:
         for element in container.iterchildren():
             name = local_name(element)
             if name == "r":
-                self._run(element, paragraph, href)
+                properties = child(element, "rPr")
+                if not is_on(properties, "vanish"):
+                    style = self._styles[value_of(properties, "rStyle")]
+                    tags = run_tags(properties) | style.tags
+                    self._run_content(element, paragraph, tags, href)
             elif name == "hyperlink":
                 identifier = relationship_id(element)
                 target = self._package.external_target(paragraph.part, identifier)
@@ -349,13 +344,6 @@ class _WordReader:
             elif name in {"oMath", "oMathPara"}:
                 html = math_to_html(element, is_block=name == "oMathPara")
                 paragraph.spans.append(TextSpan(html))
-
-    def _run(self, run: XmlElement, paragraph: _Paragraph, href: str | None) -> None:
-        properties = child(run, "rPr")
-        if is_on(properties, "vanish"):
-            return
-        tags = run_tags(properties) | self._styles[value_of(properties, "rStyle")].tags
-        self._run_content(run, paragraph, tags, href)
 
     def _run_content(
         self, run: XmlElement, paragraph: _Paragraph, tags: frozenset[str], href: str | None
@@ -378,7 +366,8 @@ class _WordReader:
             elif name in {"drawing", "pict", "object"}:
                 self._drawing(element, paragraph, href)
             elif name in {"footnoteReference", "endnoteReference"}:
-                self._reference(element, name, paragraph)
+                key = f"{name.removesuffix('Reference')}:{attribute(element, 'id')}"
+                paragraph.spans.append(TextSpan(self._footnotes.refer(key)))
             elif name == "ruby":
                 base, reading = (
                     "".join(text_below(part) for part in children(element, part_name))
@@ -403,12 +392,10 @@ class _WordReader:
         identifiers = (relationship_id(picture, name) for name in ("embed", "link", "id"))
         identifier = next(filter(None, identifiers), None)
         source = self._package.image_source(paragraph.part, identifier)
-        paragraph.spans.append(TextSpan(write_image(source, _description(element)), href=href))
-
-    def _reference(self, element: XmlElement, name: str, paragraph: _Paragraph) -> None:
-        kind = name.removesuffix("Reference")
-        html = self._footnotes.refer(f"{kind}:{attribute(element, 'id')}")
-        paragraph.spans.append(TextSpan(html))
+        described = next(descendants(element, "docPr", "shape"), None)
+        texts = (attribute(described, name) for name in ("descr", "alt", "title"))
+        image = write_image(source, next(filter(None, texts), None))
+        paragraph.spans.append(TextSpan(image, href=href))
 
     def _read_note(self, key: str) -> str:
         kind, _, identifier = key.partition(":")
@@ -465,13 +452,6 @@ def _text_boxes(element: XmlElement) -> Iterator[XmlElement]:
             yield from _text_boxes(_alternative(inner))
         else:
             yield from _text_boxes(inner)
-
-
-def _description(drawing: XmlElement) -> str | None:
-    """Return the alternative text of a picture."""
-    described = next(descendants(drawing, "docPr", "shape"), None)
-    texts = (attribute(described, name) for name in ("descr", "alt", "title"))
-    return next(filter(None, texts), None)
 
 
 def _table_parts(parent: XmlElement, name: str) -> Iterator[XmlElement]:
