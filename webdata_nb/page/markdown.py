@@ -296,9 +296,6 @@ class InlineWriter:
         self._joined_code = (-1, "")
         return line
 
-    def _write_nothing(self, _: Element) -> End:
-        return skip
-
     def _end_block(self) -> None:
         """Separate blocks by a space."""
         self._pieces.append(" ")
@@ -311,11 +308,8 @@ class InlineWriter:
         self._write_space()
 
     def _open_quote(self, _: Element) -> End:
-        self._close_quote()
-        return InlineWriter._close_quote
-
-    def _close_quote(self) -> None:
         self._pieces.append('"')
+        return lambda _: self._pieces.append('"')
 
     def _open_emphasis(self, node: Element) -> End:
         sign = _EMPHASIS_SIGNS[node.tag]
@@ -476,25 +470,10 @@ class InlineWriter:
         self._link_delimiters = len(self._delimiters)
 
     def _close_link(self) -> None:
-        link = self._link
-        self._link = None
-        if link is not None:
-            self._write_link(link, self._href, self._take_link_text())
-
-    def _write_link(self, link: Element, href: str, text: str) -> None:
-        pieces = self._pieces
-        label = text.strip() or self._label_of(link)
-        if not label:
-            pieces.append(text)
+        link, self._link = self._link, None
+        if link is None:
             return
-        self._escape_exclamation()
-        markdown = self._link_to(link, href, label)
-        if len(label) != len(text):
-            markdown = f"{' ' * text[:1].isspace()}{markdown}{' ' * text[-1:].isspace()}"
-        pieces.append(markdown)
-
-    def _take_link_text(self) -> str:
-        """Remove the text since the start of a link from the line, and return it."""
+        # The text since its start leaves the line.
         start, first = self._link_start, self._link_delimiters
         inner = self._pieces[start:]
         if len(self._delimiters) > first:
@@ -508,7 +487,19 @@ class InlineWriter:
             text = "".join(inner)
         del self._pieces[start:]
         self._joined_code = (-1, "")
-        return text
+        self._write_link(link, self._href, text)
+
+    def _write_link(self, link: Element, href: str, text: str) -> None:
+        pieces = self._pieces
+        label = text.strip() or self._label_of(link)
+        if not label:
+            pieces.append(text)
+            return
+        self._escape_exclamation()
+        markdown = self._link_to(link, href, label)
+        if len(label) != len(text):
+            markdown = f"{' ' * text[:1].isspace()}{markdown}{' ' * text[-1:].isspace()}"
+        pieces.append(markdown)
 
     def _link_to(self, link: Element, href: str, label: str) -> str:
         if label == href and "://" in href:
@@ -545,7 +536,7 @@ class InlineWriter:
                 self._pieces.append("[ ] " if field.attr("checked") is None else "[x] ")
 
     handlers: ClassVar[dict[str, Handler]] = {
-        **dict.fromkeys(NOT_TEXT, _write_nothing),
+        **dict.fromkeys(NOT_TEXT, lambda _writer, _element: skip),
         **dict.fromkeys(BLOCKS, open_block),
         **dict.fromkeys(_EMPHASIS_SIGNS, _open_emphasis),
         **dict.fromkeys(CODE, _write_code),
@@ -638,7 +629,23 @@ class _EmphasisLine:
             self._last = self._space[-1]
             closed = []
         if self._unopened:
-            self._write_opening_signs(body[0], closed)
+            # Opening signs are valid if CommonMark parses them.
+            signs, self._unopened = self._unopened, []
+            if not closed:
+                valid, outside = self._last not in _SIGN_CHARACTERS, self._last
+            elif closed[-1][0] == signs[0][0]:
+                # Only one sign can follow one other of the same character directly.
+                valid, outside = len(closed) == len(signs) == 1 and closed != signs, self._last
+            else:
+                valid, outside = True, closed[-1][0]
+            for number, sign in enumerate(signs):
+                inside = _next_other_character(signs[number:], body[0])
+                is_emphasis = valid and flanks(inside, outside)
+                notation = sign if is_emphasis else _tag_beside(sign, inside, outside)
+                self._opened.append((sign, len(self._written), notation))
+                self._written.append(sign)
+                if is_emphasis and number + 1 < len(signs) and signs[number + 1][0] != sign[0]:
+                    outside = sign[0]
         self._written.append(body)
         self._last = body[-1]
         self._space = text[len(text.rstrip()) :] if len(body) < len(text) else ""
@@ -667,21 +674,12 @@ class _EmphasisLine:
 
     def finish(self, after: str) -> str:
         self._resolve_closed(self._space[:1] or after)
-        return _join(self._written) + self._space
-
-    def _write_opening_signs(self, following: str, closing: list[str]) -> None:
-        """Write the opening signs before a text, marked as valid if CommonMark parses them."""
-        signs, self._unopened = self._unopened, []
-        valid = self._last not in _SIGN_CHARACTERS if not closing else _can_follow(closing, signs)
-        outside = closing[-1][0] if closing and closing[-1][0] != signs[0][0] else self._last
-        for number, sign in enumerate(signs):
-            inside = _next_other_character(signs[number:], following)
-            is_emphasis = valid and flanks(inside, outside)
-            notation = sign if is_emphasis else _tag_beside(sign, inside, outside)
-            self._opened.append((sign, len(self._written), notation))
-            self._written.append(sign)
-            if is_emphasis and number + 1 < len(signs) and signs[number + 1][0] != sign[0]:
-                outside = sign[0]
+        parts: list[str] = []
+        for piece in filter(None, self._written):
+            if piece[0] == "`" and parts and parts[-1][-1] == "`":
+                parts.append(_SEPARATOR)  # code spans would otherwise merge
+            parts.append(piece)
+        return "".join(parts) + self._space
 
     def _resolve_closed(self, following: str) -> list[str]:
         """Remove the signs of elements that are not emphasis in CommonMark; return the others."""
@@ -703,26 +701,9 @@ class _EmphasisLine:
         return written_signs
 
 
-def _join(pieces: Sequence[str]) -> str:
-    """Join pieces, with an empty comment between code spans that would otherwise merge."""
-    parts: list[str] = []
-    for piece in filter(None, pieces):
-        if piece[0] == "`" and parts and parts[-1][-1] == "`":
-            parts.append(_SEPARATOR)
-        parts.append(piece)
-    return "".join(parts)
-
-
 def _next_other_character(signs: list[str], following: str) -> str:
     """Return the character after a run of the same sign."""
     return next((sign[0] for sign in signs if sign[0] != signs[0][0]), following)
-
-
-def _can_follow(closing: list[str], opening: list[str]) -> bool:
-    """Return whether closing signs can directly precede opening ones."""
-    if closing[-1][0] != opening[0][0]:
-        return True
-    return len(closing) == len(opening) == 1 and closing != opening
 
 
 def flanks(inside: str, outside: str) -> bool:
@@ -788,39 +769,15 @@ class CellWriter(InlineWriter):
             self._append_code(code_span(line))
         return skip
 
-    def _open_row(self, row: Element) -> None:
-        """Begin a row of a table in the cell on a new line."""
-        self._write_break(row)
-
-    def _open_ul(self, _: Element) -> End:
-        self._pieces.append("<ul>")
-        return CellWriter._close_ul
-
-    def _close_ul(self) -> None:
-        self._pieces.append("</ul>")
-
-    def _open_ol(self, _: Element) -> End:
-        self._pieces.append("<ol>")
-        return CellWriter._close_ol
-
-    def _close_ol(self) -> None:
-        self._pieces.append("</ol>")
-
-    def _open_li(self, _: Element) -> End:
-        self._pieces.append("<li>")
-        return CellWriter._close_li
-
-    def _close_li(self) -> None:
-        self._pieces.append("</li>")
+    def _open_tag(self, element: Element) -> End:
+        self._pieces.append(f"<{element.tag}>")
+        return lambda _: self._pieces.append(f"</{element.tag}>")
 
     handlers: ClassVar[dict[str, Handler]] = {
         **InlineWriter.handlers,
         **dict.fromkeys(PREFORMATTED, _write_preformatted),
-        "br": _write_break,
-        "li": _open_li,
-        "ol": _open_ol,
-        "tr": _open_row,
-        "ul": _open_ul,
+        **dict.fromkeys(("br", "tr"), _write_break),
+        **dict.fromkeys(("li", "ol", "ul"), _open_tag),
     }
 
 
@@ -915,7 +872,12 @@ class MarkdownWriter(InlineWriter):
         """Write the text since the last block as a paragraph; open emphasis continues after it."""
         pieces = self._pieces
         if self._emphasis:
-            text = self._take_line_with_open_emphasis()
+            # It is closed at the end of the line and reopened in the next one.
+            signs = list(filter(None, self._emphasis))
+            end = len(pieces)
+            self._delimiters += (Delimiter(end, sign, opening=False) for sign in reversed(signs))
+            text = self._take_line()
+            self._delimiters += (Delimiter(0, sign, opening=True) for sign in signs)
         elif self._delimiters:
             text = self._take_line()
         else:
@@ -931,15 +893,6 @@ class MarkdownWriter(InlineWriter):
                 text = escape_block_sign(text)
         if text:
             self._write_block(text)
-
-    def _take_line_with_open_emphasis(self) -> str:
-        """Return a line with open emphasis, closed at its end and reopened in the next line."""
-        signs = list(filter(None, self._emphasis))
-        end = len(self._pieces)
-        self._delimiters += (Delimiter(end, sign, opening=False) for sign in reversed(signs))
-        line = self._take_line()
-        self._delimiters += (Delimiter(0, sign, opening=True) for sign in signs)
-        return line
 
     def _write_block(self, block: str) -> None:
         """Write a block below the last one, with the markers of its containers."""
@@ -1016,7 +969,7 @@ class MarkdownWriter(InlineWriter):
             return MarkdownWriter._end_block
         self._open_container("")
         self._begin(self._prefix, self._first_prefix, "> ", "> ")
-        return MarkdownWriter._close_blockquote
+        return MarkdownWriter._close_container
 
     def _open_list(self, node: Element) -> End:
         self._end_block()
@@ -1037,12 +990,13 @@ class MarkdownWriter(InlineWriter):
         container.number = number
         if outer is not None and outer.delimiter:
             self._tight = number in {None, 1}
-        return MarkdownWriter._close_list
+        return MarkdownWriter._close_container
 
     def _open_item(self, _: Element) -> End:
-        moved_link = self._link if self._link is not None and _is_in_list(self._link) else None
-        if moved_link is not None:
-            self._link = None  # a link around an item becomes a link in it
+        moved_link = None
+        parent = self._link.parent if self._link is not None else None
+        if isinstance(parent, Element) and parent.tag in LISTS:
+            moved_link, self._link = self._link, None  # a link around an item becomes a link in it
         self._end_block()
         if self._link is None and self._containers and self._containers[-1].delimiter:
             self._begin_item(self._containers[-1])
@@ -1078,10 +1032,7 @@ class MarkdownWriter(InlineWriter):
         self._containers.append(container)
         return container
 
-    def _close_blockquote(self) -> None:
-        self._close_container()
-
-    def _close_container(self) -> OpenContainer:
+    def _close_container(self) -> None:
         self._end_block()
         container = self._containers.pop()
         self._prefix = self._blank_prefix = container.prefix
@@ -1089,11 +1040,8 @@ class MarkdownWriter(InlineWriter):
             container.first_prefix if len(self._blocks) == container.start else None
         )
         self._tight = False
-        return container
-
-    def _close_list(self) -> None:
-        container = self._close_container()
-        self._last_list = (len(self._blocks), container.prefix, container.delimiter)
+        if container.delimiter:
+            self._last_list = (len(self._blocks), container.prefix, container.delimiter)
 
     def _open_table(self, table: Element) -> End:
         self._end_block()
@@ -1133,10 +1081,6 @@ class MarkdownWriter(InlineWriter):
         "math": _write_formula,
         "table": _open_table,
     }
-
-
-def _is_in_list(node: Element) -> bool:
-    return isinstance(node.parent, Element) and node.parent.tag in LISTS
 
 
 def _number(element: Element, attribute: str, default: int | None = None) -> int | None:
