@@ -7,7 +7,7 @@ from contextlib import closing
 from ctypes import c_double, c_float, c_int, create_string_buffer
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import groupby, islice, pairwise, zip_longest
+from itertools import groupby, islice, pairwise, product, zip_longest
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -540,39 +540,30 @@ class _Grid:
     def _read_row(self, row: int, text: Any) -> Iterator[_RuledCell]:
         for column in range(len(self._lefts) - 1):
             if (row, column) not in self._taken:
-                width = self._width(row, column)
-                height = self._height(row, column, width)
-                self._taken |= {
-                    (row + down, column + right) for down in range(height) for right in range(width)
-                }
-                left, right = self._lefts[column], self._lefts[column + width]
-                bottom = self._tops[row + height]
-                top = self._tops[row]
+                # A cell has the columns without a line between them in its first row, and the rows
+                # without a line between them in all its columns.
+                middle = (self._tops[row] + self._tops[row + 1]) / 2
+                end_column = column + 1
+                while (
+                    end_column < len(self._lefts) - 1
+                    and (row, end_column) not in self._taken
+                    and not _is_drawn(self._columns, self._lefts[end_column], middle)
+                ):
+                    end_column += 1
+                edges = self._lefts[column : end_column + 1]
+                middles = [(left + right) / 2 for left, right in pairwise(edges)]
+                end_row = row + 1
+                while end_row < len(self._tops) - 1 and not any(
+                    _is_drawn(self._rows, self._tops[end_row], middle) for middle in middles
+                ):
+                    end_row += 1
+                self._taken.update(product(range(row, end_row), range(column, end_column)))
+                left, right = self._lefts[column], self._lefts[end_column]
+                bottom, top = self._tops[end_row], self._tops[row]
                 inset = (left + _INSIDE, bottom + _INSIDE, right - _INSIDE, top - _INSIDE)
                 content = str(text.get_text_bounded(*inset)).strip("\r\n")
                 lines = [line.strip() for line in content.split("\r\n")] if content.strip() else []
-                yield _RuledCell(column, lines, width, height)
-
-    def _width(self, row: int, column: int) -> int:
-        """Return the number of columns without a line between them."""
-        middle = (self._tops[row] + self._tops[row + 1]) / 2
-        end = column + 1
-        while end < len(self._lefts) - 1 and (row, end) not in self._taken:
-            if _is_drawn(self._columns, self._lefts[end], middle):
-                break
-            end += 1
-        return end - column
-
-    def _height(self, row: int, column: int, width: int) -> int:
-        """Return the number of rows without a line between them, in all columns of a cell."""
-        edges = self._lefts[column : column + width + 1]
-        middles = [(left + right) / 2 for left, right in pairwise(edges)]
-        end = row + 1
-        while end < len(self._tops) - 1:
-            if any(_is_drawn(self._rows, self._tops[end], middle) for middle in middles):
-                break
-            end += 1
-        return end - row
+                yield _RuledCell(column, lines, end_column - column, end_row - row)
 
 
 def _is_drawn(rulings: list[_Ruling], at: float, middle: float) -> bool:
