@@ -222,17 +222,15 @@ def _table_blocks(text: str) -> Iterator[str]:
             end = at + 2
             while end < len(lines) and "|" in lines[end]:
                 end += 1
-            block = "\n".join(_row(row) for row in lines[at:end])
-            yield _FOOTNOTE.sub("", block) + "\n"
+            block = ""
+            for row in lines[at:end]:
+                start = row.find("|")
+                is_marked = _MARKS.fullmatch(row, 0, start) is not None
+                block += (row[start:] if is_marked else row) + "\n"
+            yield _FOOTNOTE.sub("", block)
             at = end
             continue
         at += 1
-
-
-def _row(line: str) -> str:
-    """Return a row without what stands before it in a list or quotation."""
-    start = line.find("|")
-    return line[start:] if _MARKS.fullmatch(line, 0, start) is not None else line
 
 
 def headings(content: ParsedPage) -> list[dict[str, Any]]:
