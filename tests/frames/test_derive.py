@@ -107,6 +107,12 @@ not | a table
     assert made["a (2)"].tolist() == ["", ""]
 
 
+@pytest.mark.parametrize("rule", ["|---|", "|:-:|", ":-:", "  |---"])
+def test_a_table_of_one_column_has_any_delimiter_row_of_github(rule: str) -> None:
+    (made,) = markdown_tables(f"| a |\n{rule}\n| b |")
+    assert (made.header, made.rows) == (["a"], [["b"]])
+
+
 def test_the_package_is_the_function_too() -> None:
     text = "| a |\n|---|\n| 1 |"
     df = pd.DataFrame({"url": ["u"], "markdown": [text], "html": [None]})

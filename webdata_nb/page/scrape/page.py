@@ -225,7 +225,7 @@ def _table_blocks(text: str) -> Iterator[str]:
             block = ""
             for row in lines[at:end]:
                 start = row.find("|")
-                is_marked = _MARKS.fullmatch(row, 0, start) is not None
+                is_marked = start > 0 and _MARKS.fullmatch(row, 0, start) is not None
                 block += (row[start:] if is_marked else row) + "\n"
             yield _FOOTNOTE.sub("", block)
             at = end
