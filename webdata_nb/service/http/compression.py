@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Iterator
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any, Final
@@ -61,14 +60,17 @@ class _ReplySender:
     """Sends one reply. Delays its headers until the first part of the body is known."""
 
     def __init__(self, scope: Scope, send: Send, thread_slots: asyncio.Semaphore) -> None:
-        headers = Headers(scope=scope)
+        headers, client = Headers(scope=scope), scope.get("client")
         self._send, self._thread_slots = send, thread_slots
         self._reads = scope["method"] in _READ_METHODS
         self._if_none_match = headers.get("if-none-match") if self._reads else None
         self._may_compress = (
             scope["method"] != "HEAD"
             and accepts_gzip(headers.get("accept-encoding", ""))
-            and not _is_local(scope.get("client"))
+            # The client, or the one that a trusted proxy names, is not on this machine.
+            and client is not None
+            and client[0] != "::1"
+            and not address_of(client[0]).startswith("127.")
         )
         self._start: Message | None = None
         self._unchanged = False
@@ -94,7 +96,8 @@ class _ReplySender:
         # The length of a stream is unknown.
         size = int(headers.get("content-length", MIN_BYTES)) if has_more else len(body)
         if self._reads and not has_more and size >= MIN_BYTES and "etag" not in headers:
-            headers["ETag"] = await self._etag(body)
+            is_small = len(body) <= _PART_BYTES
+            headers["ETag"] = etag_of(body) if is_small else await asyncio.to_thread(etag_of, body)
         etag = headers.get("etag")
         if "vary" not in headers and (size >= MIN_BYTES or etag is not None):
             headers.add_vary_header("Accept-Encoding")
@@ -106,37 +109,29 @@ class _ReplySender:
             await self._send({**start, "status": int(HTTPStatus.NOT_MODIFIED), "headers": lines})
             await self._send({"type": "http.response.body", "body": b""})
         elif size >= MIN_BYTES and self._may_compress:
-            await self._begin_gzip(start, message)
+            headers["Content-Encoding"] = "gzip"
+            del headers["accept-ranges"]
+            if etag is not None and etag.startswith('"'):
+                headers["ETag"] = f"W/{etag}"
+            self._gzip = zlib.compressobj(LEVEL, wbits=_GZIP_WINDOW)
+            if len(body) <= _INLINE_BYTES and not has_more:
+                compressed = self._gzip.compress(body) + self._gzip.flush()
+                headers["Content-Length"] = str(len(compressed))
+                await self._send(start)
+                await self._send({"type": "http.response.body", "body": compressed})
+            else:
+                del headers["content-length"]
+                await self._send(start)
+                await self._compress(message)
         else:
             await self._send(start)
             await self._send(message)
 
-    async def _etag(self, body: bytes) -> str:
-        if len(body) <= _PART_BYTES:
-            return etag_of(body)
-        return await asyncio.to_thread(etag_of, body)
-
-    async def _begin_gzip(self, start: Message, message: Message) -> None:
-        headers = MutableHeaders(scope=start)
-        headers["Content-Encoding"] = "gzip"
-        del headers["accept-ranges"]
-        if (etag := headers.get("etag", "")).startswith('"'):
-            headers["ETag"] = f"W/{etag}"
-        self._gzip = zlib.compressobj(LEVEL, wbits=_GZIP_WINDOW)
-        body = message.get("body", b"")
-        if len(body) <= _INLINE_BYTES and not message.get("more_body", False):
-            compressed = self._gzip.compress(body) + self._gzip.flush()
-            headers["Content-Length"] = str(len(compressed))
-            await self._send(start)
-            await self._send({"type": "http.response.body", "body": compressed})
-            return
-        del headers["content-length"]
-        await self._send(start)
-        await self._compress(message)
-
     async def _compress(self, message: Message) -> None:
         """Compress and send the body of a message; the compressor may buffer all of it."""
-        for part in _parts(message.get("body", b"")):
+        view = memoryview(message.get("body", b""))
+        for begin in range(0, len(view), _PART_BYTES):
+            part = view[begin : begin + _PART_BYTES]
             if len(part) <= _INLINE_BYTES:
                 compressed = self._gzip.compress(part)
             else:
@@ -169,11 +164,6 @@ def accepts_gzip(header: str) -> bool:
     return weights.get("gzip", weights.get("*", 0.0)) > 0
 
 
-def _is_local(client: tuple[str, int] | None) -> bool:
-    """Whether the client, or the one that a trusted proxy names, is on this machine."""
-    return client is None or client[0] == "::1" or address_of(client[0]).startswith("127.")
-
-
 def _is_eligible(start: Message) -> bool:
     headers = Headers(raw=start["headers"])
     media_type = headers.get("content-type", "").partition(";")[0]
@@ -182,12 +172,6 @@ def _is_eligible(start: Message) -> bool:
         and media_type in _TYPES
         and "content-encoding" not in headers
     )
-
-
-def _parts(body: bytes) -> Iterator[memoryview]:
-    view = memoryview(body)
-    for begin in range(0, len(view), _PART_BYTES):
-        yield view[begin : begin + _PART_BYTES]
 
 
 _DIGEST_BYTES: Final = 16

@@ -347,14 +347,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             return
         self._limiter.mark_used(self)
         self._update_timer()
-        self._header_bytes = self._header_bytes + len(data) if self._awaits_request else 0
+        # Once the last request was read and answered completely, data is of headers.
+        awaits_request = self.idle and (self.cycle is None or not self.cycle.more_body)
+        self._header_bytes = self._header_bytes + len(data) if awaits_request else 0
         if self._header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
             self._send_and_close(_HEADERS_TOO_LARGE)
-
-    @property
-    def _awaits_request(self) -> bool:
-        """Whether the last request was read and answered completely."""
-        return self.idle and (self.cycle is None or not self.cycle.more_body)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Remove the connection."""

@@ -132,29 +132,23 @@ class RequestLogMiddleware:
         method = scope["method"] if scope["method"] in METHODS else OTHER
         self._metrics.count_request(method, route, status, seconds)
         fields = {"method": method, "route": route, "status": status, "seconds": round(seconds, 6)}
-        caller = _caller(scope)
-        request_log.info("%s %s: %d", method, route, status, extra={"fields": {**fields, **caller}})
+        state = scope.get("state", {})
+        caller = state.get("caller")  # if the gate has authenticated the request
+        who = {} if caller is None else {"account": caller.account_id}
+        if caller is not None and caller.key_id is not None:
+            who["key"] = caller.key_id
+        request_log.info("%s %s: %d", method, route, status, extra={"fields": {**fields, **who}})
         if status in WARNING_STATUSES:
-            state = scope.get("state", {})
-            self._refused.add(state.get("caller"), state.get("refusal"), status)
+            self._refused.add(caller, state.get("refusal"), status)
             self._warnings.event(
                 "request_refused",
                 logging.WARNING,
-                **caller,
+                **who,
                 status=status,
                 reason=state.get("refusal"),
                 method=method,
                 route=route,
             )
-
-
-def _caller(scope: Scope) -> dict[str, Any]:
-    """Return the account and key of a request, if the gate has authenticated it."""
-    caller = scope.get("state", {}).get("caller")
-    if caller is None:
-        return {}
-    key = {} if caller.key_id is None else {"key": caller.key_id}
-    return {"account": caller.account_id, **key}
 
 
 MAX_BODY_BYTES: Final = limits.BODY_BYTES
@@ -228,10 +222,7 @@ class Gate:
             return
         headers = Headers(scope=scope)
         try:
-            _check_host(scope, headers)
-            if self._loopback_only:
-                _check_browser(headers)
-            _check_body(scope["method"], headers)
+            self._check(scope, headers)
             if scope["path"] not in OPEN_PATHS:
                 await self._authenticate(scope, headers)
         except _Rejection as rejection:
@@ -255,10 +246,49 @@ class Gate:
             with self._counted(account, scope["path"]), on_behalf_of(account):
                 await self._pass(scope, receive, send)
         except TooManyRequests as rejection:
-            await _too_many_requests(rejection.limit)(scope, receive, send)
+            limit = rejection.limit
+            detail = (
+                f"too many requests at once: {limit} active of {limit} simultaneous ones that an "
+                "account may have; close unused event streams"
+            )
+            reply_headers = concurrency_headers(limit, active=limit)
+            reply = JSONResponse({"detail": detail, "code": "rate"}, 429, reply_headers)
+            await reply(scope, receive, send)
+
+    def _check(self, scope: Scope, headers: Headers) -> None:
+        """Check host, origin, and the declared body; raises `_Rejection`."""
+        # Proxies route a request without one host in different ways (RFC 9112, 3.2).
+        count = len(headers.getlist("host"))
+        if count > 1 or (count == 0 and scope.get("http_version") == "1.1"):
+            raise _Rejection(400, "an HTTP/1.1 request needs one Host header")
+        if self._loopback_only:  # web pages can send requests: DNS rebinding, cross-site requests
+            host = urlsplit(f"//{headers.get('host', '')}").hostname
+            if host not in _LOOPBACK_HOSTS:
+                raise _Rejection(403, "this service answers on loopback names only")
+            origin = headers.get("origin")
+            if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+                raise _Rejection(403, "requests from other origins are refused")
+            if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
+                raise _Rejection(403, "cross-site requests are refused")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
+            raise _TOO_LARGE
+        has_body = length != "0" or "transfer-encoding" in headers
+        media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if scope["method"] in _BODY_METHODS and has_body and media_type != "application/json":
+            raise _Rejection(415, "send JSON, with Content-Type: application/json")
 
     async def _authenticate(self, scope: Scope, headers: Headers) -> None:
-        look_up = partial(self._caller_of, _key_of(scope, headers))
+        """Find the caller of a request; raises `_Rejection`."""
+        scheme, _, credential = headers.get("authorization", "").partition(" ")
+        key = credential.strip() if scheme.lower() == "bearer" else None
+        if scheme.lower() == "basic" and _takes_password(scope):
+            with suppress(binascii.Error, UnicodeDecodeError):
+                user_and_key = base64.b64decode(credential.strip(), validate=True).decode()
+                key = user_and_key.partition(":")[2]
+        if key is None:
+            raise _UNAUTHENTICATED
+        look_up = partial(self._caller_of, key)
         caller = await look_up()
         if caller is None:
             raise _UNAUTHENTICATED
@@ -309,52 +339,11 @@ _TOO_LARGE: Final = _Rejection(413, f"the request body is larger than {MAX_BODY_
 _UNAUTHENTICATED: Final = _Rejection(401, "missing or invalid bearer credential")
 
 
-def _key_of(scope: Scope, headers: Headers) -> str:
-    """Return the key of a request; raises `_Rejection`."""
-    scheme, _, credential = headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return credential.strip()
-    if scheme.lower() == "basic" and _takes_password(scope):
-        with suppress(binascii.Error, UnicodeDecodeError):
-            user_and_key = base64.b64decode(credential.strip(), validate=True).decode()
-            return user_and_key.partition(":")[2]
-    raise _UNAUTHENTICATED
-
-
 def _takes_password(scope: Scope) -> bool:
     """Whether the key may be the password of HTTP Basic authentication."""
     path: str = scope["path"]
     is_page = path == OPERATOR_PAGE or path.startswith(f"{OPERATOR_PAGE}/")
     return is_page and scope["method"] in {"GET", "HEAD"}
-
-
-def _check_host(scope: Scope, headers: Headers) -> None:
-    """Reject requests without one host, which proxies route in different ways (RFC 9112, 3.2)."""
-    count = len(headers.getlist("host"))
-    if count > 1 or (count == 0 and scope.get("http_version") == "1.1"):
-        raise _Rejection(400, "an HTTP/1.1 request needs one Host header")
-
-
-def _check_browser(headers: Headers) -> None:
-    """Reject requests that web pages can send: DNS rebinding and cross-site requests."""
-    host = urlsplit(f"//{headers.get('host', '')}").hostname
-    if host not in _LOOPBACK_HOSTS:
-        raise _Rejection(403, "this service answers on loopback names only")
-    origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-        raise _Rejection(403, "requests from other origins are refused")
-    if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}:
-        raise _Rejection(403, "cross-site requests are refused")
-
-
-def _check_body(method: str, headers: Headers) -> None:
-    length = headers.get("content-length", "0")
-    if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
-        raise _TOO_LARGE
-    has_body = length != "0" or "transfer-encoding" in headers
-    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if method in _BODY_METHODS and has_body and media_type != "application/json":
-        raise _Rejection(415, "send JSON, with Content-Type: application/json")
 
 
 async def _discard_body(receive: Receive) -> None:
@@ -371,16 +360,6 @@ async def _discard_body(receive: Receive) -> None:
                 unread -= len(message.get("body", b""))
                 if not message.get("more_body", False):
                     return
-
-
-def _too_many_requests(limit: int) -> JSONResponse:
-    detail = (
-        f"too many requests at once: {limit} active of {limit} simultaneous ones that an account "
-        "may have; close unused event streams"
-    )
-    return JSONResponse(
-        {"detail": detail, "code": "rate"}, 429, concurrency_headers(limit, active=limit)
-    )
 
 
 def _error_reply(rejection: _Rejection, scope: Scope) -> JSONResponse:
