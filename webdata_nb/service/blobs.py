@@ -14,7 +14,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 from urllib.parse import unquote
 
 from webdata_nb.service.errors import BlobsUnavailable, MissingDriver
@@ -160,7 +160,13 @@ class RemoteFolder(BlobBackend):
 
     def __init__(self, url: str) -> None:
         scheme = url.partition("://")[0]
-        fsspec = _import_fsspec()
+        try:
+            fsspec = import_module("fsspec")
+        except ImportError:
+            raise MissingDriver(
+                "--blobs (WEBDATA_BLOBS) at a URL other than file:/// needs fsspec: "
+                'pip install "webdata_nb[blobs]"'
+            ) from None
         try:
             fsspec.get_filesystem_class(scheme)
         except ValueError:
@@ -245,16 +251,6 @@ class RemoteFolder(BlobBackend):
             yield
         finally:
             self._lock.release()
-
-
-def _import_fsspec() -> Any:
-    try:
-        return import_module("fsspec")
-    except ImportError:
-        raise MissingDriver(
-            "--blobs (WEBDATA_BLOBS) at a URL other than file:/// needs fsspec: "
-            'pip install "webdata_nb[blobs]"'
-        ) from None
 
 
 T = TypeVar("T")
@@ -362,16 +358,13 @@ async def open_blob_store(
         store = BlobStore(LocalFolder(folder), str(folder), call_s=call_s)
     else:
         place = f"{scheme}://..."
-        store = BlobStore(await _open_remote(url, place, call_s), place, call_s=call_s)
+        try:
+            async with asyncio.timeout(call_s):
+                remote = await asyncio.shield(run_on_thread(partial(RemoteFolder, url)))
+        except MissingDriver:
+            raise
+        except Exception as error:  # noqa: BLE001 - each kind of URL has its own errors
+            raise BlobsUnavailable(f"{place} cannot be opened: {_reason(error)}") from None
+        store = BlobStore(remote, place, call_s=call_s)
     await store.check()
     yield store
-
-
-async def _open_remote(url: str, place: str, call_s: float) -> RemoteFolder:
-    try:
-        async with asyncio.timeout(call_s):
-            return await asyncio.shield(run_on_thread(partial(RemoteFolder, url)))
-    except MissingDriver:
-        raise
-    except Exception as error:  # noqa: BLE001 - each kind of URL has its own errors
-        raise BlobsUnavailable(f"{place} cannot be opened: {_reason(error)}") from None

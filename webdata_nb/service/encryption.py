@@ -128,7 +128,12 @@ class SecretCipher:
         if token == _EMPTY:
             return {}
         try:
-            secrets: dict[str, Any] = orjson.loads(_decrypt(self._source.read(), token))  # noqa: TID251 - our own record
+            keys = self._source.read()
+            plaintext = _CACHE.get((keys, token))
+            if plaintext is None:
+                plaintext = _fernet(keys).decrypt(token)
+                _CACHE.put((keys, token), plaintext)
+            secrets: dict[str, Any] = orjson.loads(plaintext)  # noqa: TID251 - our own record
         except (InvalidToken, ValueError):
             raise UnreadableSecrets("no key of this service opens the job's secrets") from None
         return secrets
@@ -160,14 +165,6 @@ class _PlaintextCache:
 
 
 _CACHE: Final = _PlaintextCache()
-
-
-def _decrypt(keys: tuple[str, ...], token: str) -> bytes:
-    plaintext = _CACHE.get((keys, token))
-    if plaintext is None:
-        plaintext = _fernet(keys).decrypt(token)
-        _CACHE.put((keys, token), plaintext)
-    return plaintext
 
 
 @lru_cache(maxsize=8)

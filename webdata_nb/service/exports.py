@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import csv
 import io
 import re
 import zipfile
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
@@ -76,19 +76,18 @@ async def stream_json(job: JobRecord, rows: ExportRows) -> AsyncIterator[bytes]:
         yield b'{"query":' + orjson.dumps(job.subject) + b',"results":'
     yield b"["
     separator = b"\n"
+    mark = b',"' + PARTIAL_FIELD.encode() + b'":true}'
     async for batch in rows:
-        yield separator + b",\n".join(batch if is_search or not partial else map(_mark, batch))
+        yield separator + b",\n".join(
+            # A row is a JSON object and never empty.
+            batch if is_search or not partial else [row.rstrip()[:-1] + mark for row in batch]
+        )
         separator = b",\n"
     if not is_search:
         yield b"\n]\n"
         return
     status = orjson.dumps(job.state.value)
     yield b'\n],"partial":true,"status":' + status + b"}\n" if partial else b"\n]}\n"
-
-
-def _mark(row: bytes) -> bytes:
-    """Add the field for partial exports to a row, which is a JSON object and never empty."""
-    return row.rstrip()[:-1] + b',"' + PARTIAL_FIELD.encode() + b'":true}'
 
 
 def _own_fields(model: type[PageFields]) -> tuple[str, ...]:
@@ -239,7 +238,14 @@ def render_index(index: ExportIndex) -> str:
 
 
 def _list_item(entry: IndexEntry) -> str:
-    parts = [f"<h2>{_link(entry.url, entry.title or entry.url)}</h2>"]
+    heading = escape(entry.title or entry.url)
+    try:
+        is_web = urlsplit(entry.url).scheme in {"http", "https"}  # not `javascript`
+    except ValueError:
+        is_web = False
+    if is_web:
+        heading = f'<a href="{escape(entry.url)}" rel="noopener noreferrer">{heading}</a>'
+    parts = [f"<h2>{heading}</h2>"]
     if entry.title:
         parts.append(f'<p class="url">{escape(entry.url)}</p>')
     if entry.snippet:
@@ -251,17 +257,6 @@ def _list_item(entry: IndexEntry) -> str:
     )
     parts.append(f"<nav>{files}</nav>")
     return f"<li><span>{entry.number}</span><div>{''.join(parts)}</div></li>\n"
-
-
-def _link(url: str, text: str) -> str:
-    """Return a link to a web page, or plain text for another scheme such as `javascript`."""
-    try:
-        is_web = urlsplit(url).scheme in {"http", "https"}
-    except ValueError:
-        is_web = False
-    if not is_web:
-        return escape(text)
-    return f'<a href="{escape(url)}" rel="noopener noreferrer">{escape(text)}</a>'
 
 
 _TEXT_FILES: Final = {
@@ -355,31 +350,31 @@ class _ZipStream:
 
 
 def _write_batch(archive: _ZipStream, batch: Sequence[bytes], offset: int) -> list[IndexEntry]:
-    return [
-        _write_result(archive, orjson.loads(row), number)
-        for number, row in enumerate(batch, start=offset + 1)
-    ]
-
-
-def _write_result(archive: _ZipStream, row: Mapping[str, Any], number: int) -> IndexEntry:
-    """Write one result's files, and return its entry in the index."""
-    folder = result_folder(number, str(row.get("url") or ""))
-    contents = _content_files(row)
-    other_fields = {name: value for name, value in row.items() if name not in contents}
-    files = {"result.json": orjson.dumps(other_fields, option=_INDENTED)}
-    files |= dict(contents.values())
-    for name, data in files.items():
-        archive.add(f"{folder}/{name}", data)
-    return IndexEntry(
-        number=number,
-        url=str(row.get("url") or ""),
-        title=str(row.get("title") or ""),
-        snippet=str(row.get("snippet") or ""),
-        success=bool(row.get("success")),
-        error=row.get("error"),
-        folder=folder,
-        files=tuple(files),
-    )
+    """Write the files of some results, and return their entries in the index."""
+    entries = []
+    for number, content in enumerate(batch, start=offset + 1):
+        row = orjson.loads(content)
+        url = str(row.get("url") or "")
+        folder = result_folder(number, url)
+        contents = _content_files(row)
+        other_fields = {name: value for name, value in row.items() if name not in contents}
+        files = {"result.json": orjson.dumps(other_fields, option=_INDENTED)}
+        files |= dict(contents.values())
+        for name, data in files.items():
+            archive.add(f"{folder}/{name}", data)
+        entries.append(
+            IndexEntry(
+                number=number,
+                url=url,
+                title=str(row.get("title") or ""),
+                snippet=str(row.get("snippet") or ""),
+                success=bool(row.get("success")),
+                error=row.get("error"),
+                folder=folder,
+                files=tuple(files),
+            )
+        )
+    return entries
 
 
 def _content_files(row: Mapping[str, Any]) -> dict[str, tuple[str, bytes]]:
@@ -392,13 +387,7 @@ def _content_files(row: Mapping[str, Any]) -> dict[str, tuple[str, bytes]]:
             files[field_name] = _TEXT_FILES[field_name], str(value).encode()
         elif field_name in _JSON_FILES:
             files[field_name] = _JSON_FILES[field_name], orjson.dumps(value, option=_INDENTED)
-        elif field_name == "screenshot" and (png := _decode_base64(value)) is not None:
-            files[field_name] = _SCREENSHOT_FILE, png
+        elif field_name == "screenshot":
+            with suppress(ValueError, TypeError):  # it stays in the row if it is no image
+                files[field_name] = _SCREENSHOT_FILE, base64.b64decode(value, validate=True)
     return files
-
-
-def _decode_base64(text: Any) -> bytes | None:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError, TypeError):
-        return None

@@ -264,7 +264,11 @@ def read_error(
     value = _parse(body)
     text = "; ".join(dict.fromkeys(_texts(value, _MAX_DEPTH)))
     codes = frozenset(_codes(value, _MAX_DEPTH))
-    words = _without(text, echoes)
+    # Without what the message quotes: a query must not decide what the reply means.
+    words = text
+    for echo in filter(None, (each.strip() for each in echoes)):
+        words = re.sub(re.escape(echo), " ", words, flags=re.IGNORECASE)
+    words = " ".join(_QUOTED.sub(" ", words).split())
     known = next((each for each in KNOWN_ERRORS if each.applies(service, codes, words)), None)
     if known is not None and known.kind == "quota" and not known.codes:
         is_renewed = status == HTTPStatus.TOO_MANY_REQUESTS
@@ -325,13 +329,6 @@ def _codes(value: Any, depth: int) -> Iterator[str]:
                 yield str(code).lower()
         for name in _CODED_MEMBERS:
             yield from _codes(value.get(name), depth - 1)
-
-
-def _without(text: str, echoes: Sequence[str]) -> str:
-    """Return a message without what it quotes: a query must not decide what the reply means."""
-    for echo in filter(None, (each.strip() for each in echoes)):
-        text = re.sub(re.escape(echo), " ", text, flags=re.IGNORECASE)
-    return " ".join(_QUOTED.sub(" ", text).split())
 
 
 def mask_keys(text: str, secrets: Iterable[str | None] = ()) -> str:

@@ -240,28 +240,27 @@ class PagePipeline:
         """
         timeout_s = DEFAULT_TIMEOUT_S if request.timeout_s is None else request.timeout_s
         with self._fetcher.deadline(timeout_s) as deadline:
-            return await self._fetch_and_render(request, options, deadline)
-
-    async def _fetch_and_render(
-        self, request: FetchRequest, options: RenderOptions, deadline: PageDeadline
-    ) -> PageVisit:
-        try:
-            request = await self._as_device(request, options, deadline)
-            fetched = await self._fetch(request, deadline)
-        except PageError as error:
-            at, elapsed_s = datetime.now(UTC), deadline.elapsed_s
-            hops = error.hops if isinstance(error, FetchError) else 0
-            return PageVisit(request.url, request.url, None, elapsed_s, at, error=error, hops=hops)
-        if fetched.stopped is not None or fetched.refused is not None:
-            return _visit(request, fetched, deadline, stopped=fetched.stopped)
-        if _is_not_modified(request, fetched):
-            return _visit(request, fetched, deadline, not_modified=True)
-        if (failure := _reply_failure(request, fetched.status)) is not None:
-            return _visit(request, fetched, deadline, error=failure)
-        try:
-            return await self._rendered(request, options, fetched, deadline)
-        except PageError as error:
-            return _visit(request, fetched, deadline, error=error)
+            try:
+                request = await self._as_device(request, options, deadline)
+                fetched = await self._fetch(request, deadline)
+            except PageError as error:
+                url, at, elapsed_s = request.url, datetime.now(UTC), deadline.elapsed_s
+                hops = error.hops if isinstance(error, FetchError) else 0
+                return PageVisit(url, url, None, elapsed_s, at, error=error, hops=hops)
+            if fetched.stopped is not None or fetched.refused is not None:
+                return _visit(request, fetched, deadline, stopped=fetched.stopped)
+            if (
+                request.validators is not None
+                and fetched.status == HTTPStatus.NOT_MODIFIED
+                and fetched.final_url == request.validators.url
+            ):
+                return _visit(request, fetched, deadline, not_modified=True)
+            if (failure := _reply_failure(request, fetched.status)) is not None:
+                return _visit(request, fetched, deadline, error=failure)
+            try:
+                return await self._rendered(request, options, fetched, deadline)
+            except PageError as error:
+                return _visit(request, fetched, deadline, error=error)
 
     async def _rendered(
         self,
@@ -305,7 +304,15 @@ class PagePipeline:
             failure = error
         if scraped is not None and page.screenshot is not None:
             image = await run_cooperatively(_base64(page.screenshot))
-            scraped = _with_screenshot(scraped, image, page.page_height)
+            metadata = scraped.metadata
+            if page.page_height is not None:
+                metadata = {
+                    **metadata,
+                    "screenshot_truncated": page.page_height > MOST_PIXELS_HIGH,
+                    "page_height": page.page_height,
+                }
+            formats = {**scraped.formats, SCREENSHOT: image}
+            scraped = msgspec.structs.replace(scraped, formats=formats, metadata=metadata)
         return msgspec.structs.replace(
             page,
             elapsed_s=page.elapsed_s + monotonic() - started_at,
@@ -363,9 +370,17 @@ class PagePipeline:
     ) -> RenderedPage | None:
         """Load the fetched page in the browser; return None where that is not needed."""
         if not _is_html(fetched):
-            if options.screenshot is None or not _is_text(fetched):
+            kind = (fetched.header("content-type") or "").lower()
+            is_text = kind.startswith("text/") or (
+                kind.startswith("application/") and ("json" in kind or "xml" in kind)
+            )
+            if options.screenshot is None or not is_text:
                 return None
-            fetched = _as_text(fetched)
+            # As plain text, which a browser shows instead of saving it.
+            _, mark, charset = kind.partition("charset=")
+            plain = f"text/plain; charset={charset}" if mark else "text/plain"
+            headers = tuple(header for header in fetched.headers if header[0] != "content-type")
+            fetched = replace(fetched, headers=(*headers, ("content-type", plain)))
         elif not options.needs_browser(fetched.body):
             return None
         render_request = RenderRequest(
@@ -393,7 +408,12 @@ class PagePipeline:
         refused: FetchedResponse | None = None
         while True:
             attempt += 1
-            fetched, failure = await self._attempt(request, deadline)
+            fetched: FetchedResponse | None = None
+            failure: FetchError | None = None
+            try:
+                fetched = await self._fetcher.fetch(request, deadline)
+            except FetchError as error:
+                failure = error
             if isinstance(failure, HostPaused) and refused is not None:
                 return refused  # what the site said counts, not that nothing more was sent to it
             refused = fetched
@@ -414,24 +434,6 @@ class PagePipeline:
             await sleep(wait)
             deadline.restart_if_interrupted()
 
-    async def _attempt(
-        self, request: FetchRequest, deadline: PageDeadline
-    ) -> tuple[FetchedResponse | None, FetchError | None]:
-        try:
-            return await self._fetcher.fetch(request, deadline), None
-        except FetchError as failure:
-            return None, failure
-
-
-def _with_screenshot(scraped: Scraped, image: str, page_height: int | None) -> Scraped:
-    """Add a screenshot, and the metadata of a full-page one."""
-    formats = {**scraped.formats, SCREENSHOT: image}
-    metadata = scraped.metadata
-    if page_height is not None:
-        is_truncated = page_height > MOST_PIXELS_HIGH
-        metadata = {**metadata, "screenshot_truncated": is_truncated, "page_height": page_height}
-    return msgspec.structs.replace(scraped, formats=formats, metadata=metadata)
-
 
 async def _hop_refusal(request: FetchRequest, url: str, deadline: PageDeadline) -> str | None:
     """Return why a script's redirect is not followed; None if it is."""
@@ -446,31 +448,6 @@ async def _hop_refusal(request: FetchRequest, url: str, deadline: PageDeadline) 
 
 def _is_html(fetched: FetchedResponse) -> bool:
     return "html" in (fetched.header("content-type") or "text/html").lower()
-
-
-def _is_text(fetched: FetchedResponse) -> bool:
-    kind = (fetched.header("content-type") or "").lower()
-    if kind.startswith("application/"):
-        return "json" in kind or "xml" in kind
-    return kind.startswith("text/")
-
-
-def _as_text(fetched: FetchedResponse) -> FetchedResponse:
-    """Return a document as plain text, which a browser shows instead of saving it."""
-    _, mark, charset = (fetched.header("content-type") or "").lower().partition("charset=")
-    kind = f"text/plain; charset={charset}" if mark else "text/plain"
-    headers = tuple(header for header in fetched.headers if header[0] != "content-type")
-    return replace(fetched, headers=(*headers, ("content-type", kind)))
-
-
-def _is_not_modified(request: FetchRequest, fetched: FetchedResponse) -> bool:
-    """Whether a reply says that the page has not changed; not if nothing asked for that."""
-    validators = request.validators
-    return (
-        validators is not None
-        and fetched.status == HTTPStatus.NOT_MODIFIED
-        and fetched.final_url == validators.url
-    )
 
 
 def _base64(data: bytes) -> Steps[str]:
