@@ -114,8 +114,20 @@ def select_model(access: Mapping[str, ModelAccess], request: Extract, *, loc: Lo
         return _model(access, request.provider, request.model, loc)
     usable = [name for name in _in_order(access) if not missing_setting(name, access[name])]
     if request.model is not None:
-        provider = _provider_of_model(access, usable, request.model, loc)
-        return _model(access, provider, request.model, loc)
+        if not usable:
+            raise BadInput(
+                "no language model is set up here: without one, only declared data is read"
+                f' (provider "{STRUCTURED}", no model)',
+                loc=(*loc, "model"),
+            )
+        # The only usable provider, or the only one whose settings name the model.
+        with_model = [
+            name for name in usable if request.model in (access[name].model, *access[name].models)
+        ]
+        candidates = usable if len(usable) == 1 else with_model
+        if len(candidates) != 1:
+            raise BadInput(f"say which provider: {', '.join(usable)}", loc=(*loc, "provider"))
+        return _model(access, candidates[0], request.model, loc)
     default = next((name for name in usable if access[name].usual), None)
     return None if default is None else _model(access, default, None, loc)
 
@@ -147,7 +159,15 @@ def missing_setting(provider: str, access: ModelAccess) -> str:
         return f"no key: set {variable}_KEY"
     if not (access.url or host.url):
         return f"no address: set {variable}_URL"
-    return "" if access.url is None else _url_error(access.url, variable)
+    if access.url is None:
+        return ""
+    try:
+        parts = urlsplit(http_url(access.url))
+    except ValueError:
+        return f"{variable}_URL must be an http:// or https:// URL with a host"
+    if parts.username is not None or parts.password is not None:
+        return f"{variable}_URL must have no user name or password"
+    return ""
 
 
 def provider_status(access: Mapping[str, ModelAccess]) -> tuple[bool, str]:
@@ -170,35 +190,8 @@ def provider_status(access: Mapping[str, ModelAccess]) -> tuple[bool, str]:
     return usable, "; ".join(f"{name}: {text}" for name, text in status.items())
 
 
-def _url_error(url: str, variable: str) -> str:
-    try:
-        parts = urlsplit(http_url(url))
-    except ValueError:
-        return f"{variable}_URL must be an http:// or https:// URL with a host"
-    if parts.username is not None or parts.password is not None:
-        return f"{variable}_URL must have no user name or password"
-    return ""
-
-
 def _in_order(access: Mapping[str, ModelAccess]) -> list[str]:
     return [*(name for name in HOSTS if name in access), *sorted(set(access) - set(HOSTS))]
-
-
-def _provider_of_model(
-    access: Mapping[str, ModelAccess], usable: list[str], model: str, loc: Loc
-) -> str:
-    """Return the only usable provider, or the only one whose settings name the model."""
-    if not usable:
-        raise BadInput(
-            "no language model is set up here: without one, only declared data is read"
-            f' (provider "{STRUCTURED}", no model)',
-            loc=(*loc, "model"),
-        )
-    with_model = [name for name in usable if model in (access[name].model, *access[name].models)]
-    candidates = usable if len(usable) == 1 else with_model
-    if len(candidates) == 1:
-        return candidates[0]
-    raise BadInput(f"say which provider: {', '.join(usable)}", loc=(*loc, "provider"))
 
 
 def _model(access: Mapping[str, ModelAccess], provider: str, model: str | None, loc: Loc) -> Model:
@@ -376,22 +369,18 @@ def parse_reply(reply: bytes) -> ChatReply:
     message = _member(choice, "message")
     if not isinstance(message, dict):
         raise ExtractError("malformed", "the provider's answer is no chat completion")
+    content = message.get("content")
+    if isinstance(content, list):
+        parts = (_member(part, "text") for part in content if _member(part, "type") == "text")
+        content = "".join(part for part in parts if isinstance(part, str))
     finish_reason, usage = _member(choice, "finish_reason"), _member(completion, "usage")
     return ChatReply(
-        _message_text(message.get("content")) or _text_elsewhere(message),
+        content if isinstance(content, str) and content else _text_elsewhere(message),
         truncated=finish_reason == "length",
         refused=finish_reason == "content_filter" or bool(message.get("refusal")),
         prompt_tokens=_token_count(_member(usage, "prompt_tokens")),
         completion_tokens=_token_count(_member(usage, "completion_tokens")),
     )
-
-
-def _message_text(content: Any) -> str:
-    """Return the text of a message, whose content is a string or a list of parts."""
-    if isinstance(content, list):
-        parts = (_member(part, "text") for part in content if _member(part, "type") == "text")
-        return "".join(part for part in parts if isinstance(part, str))
-    return content if isinstance(content, str) else ""
 
 
 def _text_elsewhere(message: Mapping[str, Any]) -> str:
@@ -574,10 +563,28 @@ class ModelClient:
         return answer, response_format
 
     async def _send(self, body: bytes) -> FetchedResponse:
+        headers = {"Content-Type": "application/json"}
+        if self._model.key:
+            headers["Authorization"] = f"Bearer {self._model.key}"
+        request = FetchRequest(
+            f"{self._model.url}/chat/completions",
+            headers=headers,
+            timeout_s=self._model.timeout_s,
+            limits=FETCH_LIMITS,
+            accept="application/json",
+            method="POST",
+            body=body,
+            follow_redirects=False,  # the key is only sent to the address in the settings
+        )
         for attempt in count(1):
             await self._wait_for_pause()
+            reply: FetchedResponse | None = None
+            failure = ""
             async with self._queue.slots:
-                reply, failure = await self._fetch(body)
+                try:
+                    reply = await self._fetcher.fetch(request)
+                except FetchError as unanswered:
+                    failure = unanswered.kind  # its message may contain the address
             after_s = None if reply is None else retry_after_s(reply)
             status = reply.status if reply is not None else failure
             error = ErrorReply() if reply is None else self._read_error(reply)
@@ -596,26 +603,6 @@ class ModelClient:
         if reply.status == HTTPStatus.OK and not has_error(reply.body):
             return ErrorReply()
         return read_error(reply.body, status=reply.status, secrets=(self._model.key,))
-
-    async def _fetch(self, body: bytes) -> tuple[FetchedResponse | None, str]:
-        headers = {"Content-Type": "application/json"}
-        if self._model.key:
-            headers["Authorization"] = f"Bearer {self._model.key}"
-        request = FetchRequest(
-            f"{self._model.url}/chat/completions",
-            headers=headers,
-            timeout_s=self._model.timeout_s,
-            limits=FETCH_LIMITS,
-            accept="application/json",
-            method="POST",
-            body=body,
-            follow_redirects=False,  # the key is only sent to the address in the settings
-        )
-        try:
-            return await self._fetcher.fetch(request), ""
-        except FetchError as failure:
-            # The message of the failure may contain the address.
-            return None, failure.kind
 
     async def _wait_for_pause(self) -> None:
         """Wait for the end of a pause; raises `ExtractError` at once if it is too long."""

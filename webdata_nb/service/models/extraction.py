@@ -50,7 +50,6 @@ from webdata_nb.page.extract.schema import (
     MAX_NAME_LENGTH,
     FieldSchema,
     Loc,
-    MergedAnswers,
     find_violations,
     merge_answers,
     overlay,
@@ -174,20 +173,17 @@ class ExtractionTask:
         delimiter = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:24]
         part = f"\nThis is part {number} of {total} of the page." if total > 1 else ""
         page = f"[page {delimiter}]\n{body}\n[end of page {delimiter}]"
-        return [
-            {"role": "system", "content": _SYSTEM_PROMPT},
-            {"role": "user", "content": f"{self._instructions()}{part}\n{page}"},
-        ]
-
-    def _instructions(self) -> str:
-        """Return the instructions, which are the same for each chunk."""
         lines = [f"Task: {self.prompt or 'fill the schema from the page.'}"]
         if self.schema is not None:
             json_schema = orjson.dumps(to_json_schema(self.schema, strict=False)).decode()
             lines.append(f"The object must fit this JSON Schema: {json_schema}")
         lines += [f"Page address: {self.url}"] if self.url else []
         lines += [f"Page title: {self.title}"] if self.title else []
-        return "\n".join(lines)
+        instructions = "\n".join(lines)
+        return [
+            {"role": "system", "content": _SYSTEM_PROMPT},
+            {"role": "user", "content": f"{instructions}{part}\n{page}"},
+        ]
 
 
 def correction_messages(
@@ -313,7 +309,14 @@ def parse_answer(
     (None, ('/price: must be of type number',))
     """
     try:
-        value = _unwrap(_sanitize(_parse_json(text), 0, iter(range(MAX_VALUES))), schema)
+        value = _sanitize(_parse_json(text), 0, iter(range(MAX_VALUES)))
+        # The object may be in a text, in a list, or under another name.
+        if isinstance(value, str):
+            value = _decoded(value)
+        if isinstance(value, list):
+            value = _unwrap_list(value, schema, named=False)
+        elif schema is not None:
+            value = _unwrap_object(value, schema)
         if not isinstance(value, dict):
             return None, ("/: must be one JSON object",)
         if schema is None:
@@ -392,15 +395,6 @@ def _parse_json(text: str) -> Any:
     raise _InvalidModelAnswer("/: must be valid JSON")
 
 
-def _unwrap(value: Any, schema: FieldSchema | None) -> Any:
-    """Return the object of an answer that has it in a list, in a text or under another name."""
-    if isinstance(value, str):
-        value = _decoded(value)
-    if isinstance(value, list):
-        return _unwrap_list(value, schema, named=False)
-    return value if schema is None else _unwrap_object(value, schema)
-
-
 def _unwrap_list(value: list[Any], schema: FieldSchema | None, *, named: bool) -> Any:
     """Return the only object of a list, or the object with the list as its only field.
 
@@ -474,11 +468,12 @@ class _Converter:
         if schema.kind in {"object", "array"}:
             if isinstance(value, str):
                 value = None if _is_nothing(value, schema) else _decoded(value)
-            return (
-                self._object(value, schema)
-                if schema.kind == "object"
-                else self._array(value, schema, name)
-            )
+            if schema.kind == "object":
+                return self._object(value, schema)
+            if value is None or schema.items is None:
+                return value
+            items = value if isinstance(value, list) else [value]
+            return [self.fit(item, schema.items, name) for item in items]
         if isinstance(value, list) and len(value) < 2:  # noqa: PLR2004 - nothing, or one value
             value = value[0] if value else None
         if value is None or isinstance(value, list):
@@ -519,12 +514,6 @@ class _Converter:
             for name, inner in schema.properties.items()
         }
 
-    def _array(self, value: Any, schema: FieldSchema, name: str) -> Any:
-        if value is None or schema.items is None:
-            return value
-        items = value if isinstance(value, list) else [value]
-        return [self.fit(item, schema.items, name) for item in items]
-
 
 def _is_nothing(text: str, schema: FieldSchema) -> bool:
     if schema.choices is not None and text in schema.choices:
@@ -543,19 +532,17 @@ def _sanitize(value: Any, depth: int, remaining: Iterator[int]) -> Any:
             raise _InvalidModelAnswer(f"/: a text must have at most {MAX_TEXT_LENGTH} characters")
         return value.replace("\0", "")
     if isinstance(value, dict):
-        return {
-            _sanitize_name(name): _sanitize(inner, depth + 1, remaining)
-            for name, inner in value.items()
-        }
+        fields = {}
+        for name, inner in value.items():
+            if len(name) > MAX_NAME_LENGTH:
+                raise _InvalidModelAnswer(
+                    f"/: a name must have at most {MAX_NAME_LENGTH} characters"
+                )
+            fields[name.replace("\0", "")] = _sanitize(inner, depth + 1, remaining)
+        return fields
     if isinstance(value, list):
         return [_sanitize(item, depth + 1, remaining) for item in value]
     return value
-
-
-def _sanitize_name(name: str) -> str:
-    if len(name) > MAX_NAME_LENGTH:
-        raise _InvalidModelAnswer(f"/: a name must have at most {MAX_NAME_LENGTH} characters")
-    return name.replace("\0", "")
 
 
 def _without_nulls(value: Any) -> Any:
@@ -749,7 +736,20 @@ class ModelPageReader:
         if answers:
             fallback = _without_page_title(fallback)
         answer = merge_answers(answers, open_fields)
-        _combine_sources(result, certain, answer, fallback, self.schema)
+        # Combine declared and extracted values with their sources, and check the result.
+        result.conflicts = answer.conflicts
+        by_model = dict.fromkeys(value_pointers(answer.value), MODEL)
+        if self.schema is None:
+            result.data, result.provenance = answer.value, by_model
+            return
+        values = overlay(overlay(certain.data, answer.value), fallback.data)
+        result.data = {name: values.get(name) for name in self.schema.properties}
+        result.missing = list(missing_pointers(result.data, self.schema))
+        pointers = {*value_pointers(result.data), *certain.provenance}
+        sources = {**fallback.provenance, **by_model, **certain.provenance}
+        result.provenance = {at: origin for at, origin in sources.items() if at in pointers}
+        if violations := schema_violations(result.data, self.schema):
+            raise ExtractError("invalid", f"the values do not fit: {_join_errors(violations)}")
 
     def _conversations(
         self, result: ModelPageResult, task: ExtractionTask, text: str
@@ -852,29 +852,6 @@ def _remove_complete_fields(schema: FieldSchema, extraction: Extraction) -> Fiel
 
     properties = {name: inner for name, inner in schema.properties.items() if is_open(name, inner)}
     return replace(schema, properties=properties, required=schema.required & set(properties))
-
-
-def _combine_sources(
-    result: ModelPageResult,
-    certain: Extraction,
-    answer: MergedAnswers,
-    fallback: Extraction,
-    schema: FieldSchema | None,
-) -> None:
-    """Combine declared and extracted values with their sources, and check the result."""
-    result.conflicts = answer.conflicts
-    by_model = dict.fromkeys(value_pointers(answer.value), MODEL)
-    if schema is None:
-        result.data, result.provenance = answer.value, by_model
-        return
-    values = overlay(overlay(certain.data, answer.value), fallback.data)
-    result.data = {name: values.get(name) for name in schema.properties}
-    result.missing = list(missing_pointers(result.data, schema))
-    pointers = {*value_pointers(result.data), *certain.provenance}
-    sources = {**fallback.provenance, **by_model, **certain.provenance}
-    result.provenance = {at: origin for at, origin in sources.items() if at in pointers}
-    if violations := schema_violations(result.data, schema):
-        raise ExtractError("invalid", f"the values do not fit: {_join_errors(violations)}")
 
 
 def _join_errors(errors: tuple[str, ...]) -> str:
