@@ -14,6 +14,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields, replace
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -63,7 +64,12 @@ class DaskAddress:
     def is_loopback(self) -> bool:
         """Whether the scheduler is on this machine."""
         match = _SCHEDULER.fullmatch(self.scheduler or "")
-        return match is None or _is_loopback(match[2])
+        if match is None or match[2] == "localhost":
+            return True
+        try:
+            return ip_address(match[2].strip("[]")).is_loopback
+        except ValueError:
+            return False
 
 
 def parse_dask_address(text: str, *, insecure: bool) -> DaskAddress:
@@ -106,15 +112,6 @@ def parse_dask_address(text: str, *, insecure: bool) -> DaskAddress:
             "tls:// with certificates, or --dask-insecure in a network that you trust"
         )
     return address
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 P = ParamSpec("P")
@@ -298,10 +295,6 @@ DIRECT: Final = Upstream()
 # Checks
 
 
-def _absolute(path: Path, _earlier: Mapping[str, Any]) -> Path:
-    return path.absolute()
-
-
 def _port(port: int, _earlier: Mapping[str, Any]) -> int:
     if not 0 <= port <= LAST_PORT:
         raise ValueError(f"takes a number from 0 to {LAST_PORT}")
@@ -344,21 +337,8 @@ def _store(text: str | None, earlier: Mapping[str, Any]) -> str | None:
             "takes sqlite (the default: jobs in the data directory), or a URL such as "
             "postgresql://USER:PASSWORD@HOST/DATABASE"
         )
-    _check_store_url(text)
-    if earlier["mode"] == "local":
-        raise InvalidSetting(
-            "--store on PostgreSQL is for services with accounts: add --mode team, or leave out "
-            "--store"
-        )
-    return text
-
-
-def _check_store_url(url: str) -> None:
-    """Raise `ValueError` if libpq would take a part of the password for something else.
-
-    Its own errors would show that part.
-    """
-    rest = url.partition("://")[2]
+    # libpq could take a part of the password for something else, and its errors would show that.
+    rest = text.partition("://")[2]
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     _, has_user, hosts = authority.rpartition("@")
     is_split = rest.count("@") > 1 or ("@" in rest and not has_user) or "#" in rest
@@ -375,6 +355,12 @@ def _check_store_url(url: str) -> None:
                 "postgresql://USER:PASSWORD@HOST:5432/DATABASE; special characters of the "
                 "password must be percent-encoded"
             )
+    if earlier["mode"] == "local":
+        raise InvalidSetting(
+            "--store on PostgreSQL is for services with accounts: add --mode team, or leave out "
+            "--store"
+        )
+    return text
 
 
 def _replica(text: str | None, earlier: Mapping[str, Any]) -> str | None:
@@ -387,18 +373,14 @@ def _replica(text: str | None, earlier: Mapping[str, Any]) -> str | None:
             )
         return None
     if text is None:
-        return f"{_host_name()}-{os.getpid()}"
+        host = re.sub(r"[^A-Za-z0-9._-]", "-", platform.node()).lstrip("._-")[:48] or "replica"
+        return f"{host}-{os.getpid()}"
     if not _REPLICA_NAME.fullmatch(text):
         raise ValueError(
             "takes 1 to 64 letters, digits, '.', '_' and '-', the first a letter or a digit, not "
             f"{text[:80]!r}"
         )
     return text
-
-
-def _host_name() -> str:
-    name = re.sub(r"[^A-Za-z0-9._-]", "-", platform.node()).lstrip("._-")[:48]
-    return name or "replica"
 
 
 def _blobs(text: str | None, _earlier: Mapping[str, Any]) -> str | None:
@@ -441,16 +423,12 @@ def _proxy(url: str | None, _earlier: Mapping[str, Any]) -> str | None:
 def _ca_bundle(file: str | None, _earlier: Mapping[str, Any]) -> str | None:
     if file is None:
         return None
-    if not _has_certificates(Path(file)):
+    content = b""
+    with suppress(OSError):
+        content = Path(file).read_bytes()
+    if b"-----BEGIN CERTIFICATE-----" not in content:
         raise ValueError(f"takes a file of certificates in PEM form, which {file} is not")
     return str(Path(file).absolute())
-
-
-def _has_certificates(file: Path) -> bool:
-    try:
-        return b"-----BEGIN CERTIFICATE-----" in file.read_bytes()
-    except OSError:
-        return False
 
 
 def _signing_keys(named: Path | str | None, earlier: Mapping[str, Any]) -> Path | None:
@@ -560,7 +538,7 @@ class ServiceSettings:
             worker=True,
             worker_help="directory of this process, without --dask (default: beside the one of "
             "`serve`)",
-            check=_absolute,
+            check=lambda path, _earlier: path.absolute(),
             metavar="DIR",
         )
     )
@@ -851,21 +829,17 @@ class ServiceSettings:
         return secret_cipher_for(self.data_dir, self.secret_keys)
 
 
-def _declared_options() -> dict[str, Option]:
-    declared: dict[str, Option] = {}
-    for each in fields(ServiceSettings):
-        if (found := each.metadata.get("option")) is not None:
-            declared[each.name] = replace(
-                found,
-                name=each.name,
-                annotation=str(each.type),
-                default=None if each.default is MISSING else each.default,
-                flag=found.flag or f"--{each.name.replace('_', '-')}",
-            )
-    return declared
-
-
-OPTIONS: Final[Mapping[str, Option]] = _declared_options()
+OPTIONS: Final[Mapping[str, Option]] = {
+    each.name: replace(
+        each.metadata["option"],
+        name=each.name,
+        annotation=str(each.type),
+        default=None if each.default is MISSING else each.default,
+        flag=each.metadata["option"].flag or f"--{each.name.replace('_', '-')}",
+    )
+    for each in fields(ServiceSettings)
+    if "option" in each.metadata
+}
 
 
 def options_of(command: Command) -> list[Option]:
@@ -895,16 +869,13 @@ def takes_options(
         del complete.__wrapped__  # inspect would follow it to the shorter signature
         vars(complete)["__signature__"] = signature
         if function.__doc__ is not None:  # it is None under -OO
-            lines = [f"{each.name}\n    {_sentence(each.text(command))}" for each in options]
+            texts = {each.name: each.text(command) for each in options}
+            lines = [f"{name}\n    {text[:1].upper()}{text[1:]}." for name, text in texts.items()]
             text = "\n".join(["Parameters", "-" * 10, *lines])
             complete.__doc__ = inspect.cleandoc(function.__doc__).replace("{options}", text)
         return complete
 
     return decorate
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 # Parts of the settings that other commands need
@@ -963,7 +934,7 @@ def providers(environ: Mapping[str, str]) -> SessionSettings:
     from pydantic import ValidationError
 
     from webdata_nb.contract import variables
-    from webdata_nb.contract.local import SessionSettings
+    from webdata_nb.contract.local import SOURCES, SessionSettings
 
     values = {name: text.strip() for name, text in environ.items() if text.strip()}
     groups: dict[bool, dict[str, dict[str, object]]] = {False: {}, True: {}}
@@ -974,11 +945,20 @@ def providers(environ: Mapping[str, str]) -> SessionSettings:
                 groups[variable.llm].setdefault(variable.provider, {})[variable.part] = value
     except ValueError as error:
         raise InvalidSetting(str(error)) from None
+    source = values.get("WEBDATA_CREATIVES_SOURCE")
+    if source is not None and source not in SOURCES:
+        raise InvalidSetting(f"WEBDATA_CREATIVES_SOURCE must be one of {', '.join(SOURCES)}")
+    source_access = groups[False].get(source or "", {})
     settings = {
         "engines": variables.engine_providers(values),
         "providers": groups[False],
         "llm": groups[True],
-        "creatives": _creatives(values, groups[False]),
+        "creatives": {
+            "source": source,
+            "terms": values.get("WEBDATA_CREATIVES_TERMS"),
+            "url": source_access.get("url"),
+            "key": source_access.get("key"),
+        },
     }
     try:
         return SessionSettings.model_validate(settings)
@@ -987,22 +967,3 @@ def providers(environ: Mapping[str, str]) -> SessionSettings:
             "_".join(map(str, problem["loc"])) for problem in error.errors(include_input=False)
         )
         raise InvalidSetting(f"not allowed in the environment: {', '.join(invalid)}") from None
-
-
-def _creatives(
-    values: Mapping[str, str], access: Mapping[str, Mapping[str, object]]
-) -> dict[str, object]:
-    """Return the operator's source of creatives with its URL and key."""
-    from webdata_nb.contract.local import SOURCES
-
-    source = values.get("WEBDATA_CREATIVES_SOURCE")
-    if source is not None and source not in SOURCES:
-        raise InvalidSetting(f"WEBDATA_CREATIVES_SOURCE must be one of {', '.join(SOURCES)}")
-    source_access = access.get(source or "", {})
-    terms = values.get("WEBDATA_CREATIVES_TERMS")
-    return {
-        "source": source,
-        "terms": terms,
-        "url": source_access.get("url"),
-        "key": source_access.get("key"),
-    }
