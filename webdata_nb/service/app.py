@@ -25,7 +25,6 @@ from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.http.compression import CompressionMiddleware
 from webdata_nb.service.http.connections import ConnectionLimiter, max_connections
 from webdata_nb.service.http.middleware import (
-    CallerLookup,
     Gate,
     RefusedRequests,
     RequestLogMiddleware,
@@ -150,7 +149,11 @@ async def service(
             sealer = CursorSealer.load_or_create(settings.data_dir)
         else:  # another process may continue a listing
             sealer = CursorSealer.derive(settings.secret_keys[0])
-        mover, segments = _segments(settings, jobs, clock)
+        mover: BodyMover | None = None
+        segments: SegmentSweep | None = None
+        if settings.blobs is not None:
+            mover = BodyMover(store, jobs.blobs, jobs.metrics, clock=clock)
+            segments = SegmentSweep(store, jobs.blobs, jobs.metrics, clock=clock)
         janitor = Janitor(
             store,
             jobs.index,
@@ -181,37 +184,18 @@ async def service(
             run_in_background(stack, mover.run())
         run_in_background(stack, _sweep(state))
         run_in_background(stack, _write_key_uses(store))
-        monitor = await _open_cluster(stack, settings, jobs)
+        monitor: ClusterMonitor | None = None
+        if settings.dask is not None:
+            monitor = ClusterMonitor(jobs.runner, jobs.metrics)
+            # The claim loops in the workers of the cluster stay when the service stops.
+            cluster = await stack.enter_async_context(
+                dask_cluster(settings, store.replicas, monitor.update, unregister=False)
+            )
+            run_in_background(stack, cluster.run())
         await jobs.runner.start()
         stack.push_async_callback(jobs.runner.close)
 
         yield _running_service(settings, lifetime, stop, state, jobs, refused, monitor=monitor)
-
-
-def _segments(
-    settings: ServiceSettings, jobs: JobProcessor, clock: Callable[[], float]
-) -> tuple[BodyMover | None, SegmentSweep | None]:
-    """Return what moves stored pages to files, and what deletes them; None without a place."""
-    if settings.blobs is None:
-        return None, None
-    return (
-        BodyMover(jobs.store, jobs.blobs, jobs.metrics, clock=clock),
-        SegmentSweep(jobs.store, jobs.blobs, jobs.metrics, clock=clock),
-    )
-
-
-async def _open_cluster(
-    stack: AsyncExitStack, settings: ServiceSettings, jobs: JobProcessor
-) -> ClusterMonitor | None:
-    """Keep claim loops in the workers of a Dask cluster; they stay when the service stops."""
-    if settings.dask is None:
-        return None
-    monitor = ClusterMonitor(jobs.runner, jobs.metrics)
-    cluster = await stack.enter_async_context(
-        dask_cluster(settings, jobs.store.replicas, monitor.update, unregister=False)
-    )
-    run_in_background(stack, cluster.run())
-    return monitor
 
 
 async def _remove_site(index: TextIndex, indexer: Indexer, url: str) -> int:
@@ -243,13 +227,14 @@ def _running_service(
         replica=settings.replica,
         dask=None if monitor is None else monitor.health,
     )
+
+    async def caller_by_key(key: str) -> Caller | None:
+        accounts = state.store.accounts
+        return await accounts.caller(key_hash(key), now=state.store.now()) if key else None
+
     gate = Gate(
         app,
-        caller_of=(
-            local_callers(lifetime.token, LOCAL_ACCOUNT)
-            if is_local
-            else _callers_by_key(state.store)
-        ),
+        caller_of=local_callers(lifetime.token, LOCAL_ACCOUNT) if is_local else caller_by_key,
         loopback_only=is_local,
         per_account=settings.clients.per_account,
     )
@@ -288,13 +273,6 @@ async def _store_counts(refused: RefusedRequests, store: Store) -> None:
             await store.accounts.count_usage(counts, now=store.now())
         except StoreUnavailable:
             refused.put_back(counts)
-
-
-def _callers_by_key(store: Store) -> CallerLookup:
-    async def caller_of(key: str) -> Caller | None:
-        return await store.accounts.caller(key_hash(key), now=store.now()) if key else None
-
-    return caller_of
 
 
 async def _write_key_uses(store: Store) -> None:
@@ -344,7 +322,10 @@ async def _run(
                 server = Server(running.app, connections)
                 serving = asyncio.create_task(server.serve(sockets=[sock]))
                 watching = asyncio.create_task(lifetime.watch(running.pending_work, stopping.set))
-                _announce(settings, port, lifetime)
+                url = f"http://{netloc(settings.host, port)}"
+                if settings.mode == "local":
+                    lifetime.publish(url)  # the socket already queues early connections
+                announce(f"webdata_nb {__version__} serves {url}")
                 preparing = asyncio.create_task(running.prepare())
                 await stopping.wait()
                 shutdown_begins()
@@ -355,14 +336,6 @@ async def _run(
                 await serving
                 await draining
                 await cancel(watching)
-
-
-def _announce(settings: ServiceSettings, port: int, lifetime: LocalLifetime) -> None:
-    """Publish the service's address; the socket already queues early connections."""
-    url = f"http://{netloc(settings.host, port)}"
-    if settings.mode == "local":
-        lifetime.publish(url)
-    announce(f"webdata_nb {__version__} serves {url}")
 
 
 @takes_options("serve", ServiceSettings)

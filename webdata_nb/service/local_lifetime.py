@@ -152,9 +152,12 @@ class LocalLifetime:
         self._timing = timing or LeaseTiming.read(os.environ)
         self._leases = SessionLeases.start(self._timing, clock())
         self._settings: dict[str, SessionSettings] = {}
+        boot_id = ""
+        with contextlib.suppress(OSError):
+            boot_id = Path(local.BOOT_ID).read_text(encoding="ascii")
         host = platform.node()
         self._lock = FileLock(data_dir / local.service_lock_name(host), mode=0o600)
-        self._runtime = data_dir / local.runtime_name(host, _boot_id())
+        self._runtime = data_dir / local.runtime_name(host, boot_id)
 
     @property
     def lease_count(self) -> int:
@@ -183,14 +186,13 @@ class LocalLifetime:
         self._leases = SessionLeases.start(self._timing, self._clock())
         directory = self._runtime.parent
         directory.mkdir(mode=0o700, exist_ok=True)
-        _delete_files_of_earlier_boots(self._runtime)
-        handle, draft = tempfile.mkstemp(dir=directory, prefix=".", suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(self._runtime_info(url).model_dump_json(by_alias=True))
-        Path(draft).replace(self._runtime)
-
-    def _runtime_info(self, url: str) -> Runtime:
-        return Runtime(
+        # Services that died with an earlier boot have left their files.
+        pattern = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+        host = re.sub(f"{pattern}$", "", self._runtime.stem)
+        for old in directory.glob("*.json"):
+            if old != self._runtime and re.fullmatch(re.escape(host) + pattern, old.stem):
+                old.unlink(missing_ok=True)
+        runtime = Runtime(
             version=self.version,
             wire=local.WIRE,
             schema_=self.schema,
@@ -199,6 +201,10 @@ class LocalLifetime:
             url=url,
             token=self.token,
         )
+        handle, draft = tempfile.mkstemp(dir=directory, prefix=".", suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(runtime.model_dump_json(by_alias=True))
+        Path(draft).replace(self._runtime)
 
     def retire(self) -> None:
         """Delete the runtime file and grant no more leases: the service is stopping."""
@@ -248,7 +254,13 @@ class LocalLifetime:
         A managed service also stops if its jobs cannot be counted any more.
         """
         try:
-            while not (self.managed and await self._is_idle(active_jobs)):
+            while not (
+                self.managed
+                and self._leases.is_unneeded(self._clock())
+                and not await active_jobs()
+                # A client may have connected while the jobs were counted.
+                and self._leases.is_unneeded(self._clock())
+            ):
                 await asyncio.sleep(self._timing.tick_s)
                 self._leases = self._leases.expire(self._clock())
                 self._settings = {k: v for k, v in self._settings.items() if k in self._leases.ends}
@@ -256,24 +268,3 @@ class LocalLifetime:
             log.exception("the local service cannot tell whether it is needed, and stops")
         self.retire()
         stop()
-
-    async def _is_idle(self, active_jobs: Callable[[], Awaitable[int]]) -> bool:
-        if not self._leases.is_unneeded(self._clock()) or await active_jobs():
-            return False
-        # A client may have connected while the jobs were counted.
-        return self._leases.is_unneeded(self._clock())
-
-
-def _boot_id() -> str:
-    with contextlib.suppress(OSError):
-        return Path(local.BOOT_ID).read_text(encoding="ascii")
-    return ""
-
-
-def _delete_files_of_earlier_boots(runtime: Path) -> None:
-    """Delete runtime files of services that died with an earlier boot."""
-    pattern = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    host = re.sub(f"{pattern}$", "", runtime.stem)
-    for file in runtime.parent.glob("*.json"):
-        if file != runtime and re.fullmatch(re.escape(host) + pattern, file.stem):
-            file.unlink(missing_ok=True)
