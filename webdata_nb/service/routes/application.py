@@ -120,20 +120,32 @@ class Application(FastAPI):
 
     def openapi(self) -> dict[str, Any]:
         """Return the document; every operation needs a key unless its route is open."""
-        if self.openapi_schema is None:
-            document = super().openapi()
-            schemas = document["components"]["schemas"]
-            for schema in list(schemas.values()):
-                _name_row_models(schema, schemas)
-            for name, schema in _referenced_schemas().items():
-                schemas.setdefault(name, schema)
-            operations = (each.values() for each in document["paths"].values())
-            for operation in chain.from_iterable(operations):
-                _describe_defaults(operation.get("requestBody", {}), schemas)
-            document["components"]["schemas"] = dict(sorted(schemas.items()))
-            document["components"]["securitySchemes"] = {"bearer": _BEARER}
-            document["security"] = [{"bearer": []}]
-        return super().openapi()
+        if self.openapi_schema is not None:
+            return self.openapi_schema
+        document = super().openapi()
+        schemas = document["components"]["schemas"]
+        for schema in list(schemas.values()):
+            for field in schema.get("properties", {}).values():
+                # Replies have the schema of their rows inlined: move it to a named component.
+                row = field.get("items", {})
+                if (model := row.get("title")) in _ROW_MODELS:
+                    schemas.setdefault(model, row)
+                    field["items"] = {"$ref": REF.format(model=model)}
+        # Of error bodies, and of the events that streams send as JSON text.
+        replies: list[type[BaseModel]] = [Refusal, *ERROR_BODIES.values(), *STREAMED.values()]
+        models: list[tuple[type[BaseModel], Literal["validation"]]] = [
+            (reply, "validation") for reply in replies
+        ]
+        _, referenced = models_json_schema(models, ref_template=REF)
+        for name, schema in referenced["$defs"].items():
+            schemas.setdefault(name, schema)
+        operations = (each.values() for each in document["paths"].values())
+        for operation in chain.from_iterable(operations):
+            _describe_defaults(operation.get("requestBody", {}), schemas)
+        document["components"]["schemas"] = dict(sorted(schemas.items()))
+        document["components"]["securitySchemes"] = {"bearer": _BEARER}
+        document["security"] = [{"bearer": []}]
+        return document
 
 
 _BEARER: Final = {
@@ -141,25 +153,6 @@ _BEARER: Final = {
     "scheme": "bearer",
     "description": "A key of an account, or the token of a local service.",
 }
-
-
-def _referenced_schemas() -> dict[str, Any]:
-    """Return the schemas of error bodies, and of the events that streams send as JSON text."""
-    replies: list[type[BaseModel]] = [Refusal, *ERROR_BODIES.values(), *STREAMED.values()]
-    models: list[tuple[type[BaseModel], Literal["validation"]]] = [
-        (model, "validation") for model in replies
-    ]
-    _, schemas = models_json_schema(models, ref_template=REF)
-    return dict(schemas["$defs"])
-
-
-def _name_row_models(schema: dict[str, Any], schemas: dict[str, Any]) -> None:
-    """Move the inlined schema of a reply's rows to a named component."""
-    for field in schema.get("properties", {}).values():
-        row = field.get("items", {})
-        if (name := row.get("title")) in _ROW_MODELS:
-            schemas.setdefault(name, row)
-            field["items"] = {"$ref": REF.format(model=name)}
 
 
 def _describe_defaults(body: dict[str, Any], schemas: dict[str, Any]) -> None:
@@ -223,28 +216,6 @@ STATUS: Final[dict[type[ApplicationError], int]] = {
 }
 
 
-def _field_problems(errors: Sequence[Any]) -> list[dict[str, Any]]:
-    """Convert pydantic's errors to entries of a 422; values are never echoed."""
-    entries = [
-        field_problem(
-            tuple(part for part in error["loc"] if not _is_union_branch(part)),
-            plain_message(error),
-            error["type"],
-        )
-        for error in errors[:MAX_FIELD_PROBLEMS]
-    ]
-    if (omitted_count := len(errors) - MAX_FIELD_PROBLEMS) > 0:
-        entries.append(
-            field_problem(("body",), f"has {omitted_count} more problems", "too_many_problems")
-        )
-    return entries
-
-
-def _is_union_branch(part: str | int) -> bool:
-    """Whether a part of a location is pydantic's name for a union branch, not a field name."""
-    return isinstance(part, str) and ("[" in part or part in {"str", "int", "bool"})
-
-
 async def on_service_error(request: Request, error: Exception) -> JSONResponse:
     """Convert an `ApplicationError`; its class name is stored for the request log."""
     request.scope.setdefault("state", {})["refusal"] = type(error).__name__
@@ -255,22 +226,20 @@ async def on_service_error(request: Request, error: Exception) -> JSONResponse:
         return JSONResponse(
             {"detail": [field_problem(error.loc, str(error), error.problem_type)]}, status
         )
-    code = {"code": error.code} if isinstance(error, AccountLimitReached) else {}
-    if isinstance(error, SourceAccessDenied | SourceRefused):
-        code = {"code": REFUSED}
-    if isinstance(error, ScopeMissing):
-        code = {"code": SCOPE}
-    return JSONResponse({"detail": str(error), **code}, status, _headers(error))
-
-
-def _headers(error: Exception) -> dict[str, str] | None:
+    code: dict[str, str] = {}
+    headers: dict[str, str] | None = None
     if isinstance(error, SourceBusy):
-        return {"Retry-After": str(math.ceil(error.retry_after_s))}
-    if isinstance(error, AccountLimitReached):
+        headers = {"Retry-After": str(math.ceil(error.retry_after_s))}
+    elif isinstance(error, AccountLimitReached):
+        code = {"code": error.code}
         # An account without a limit gets its active count plus one.
         limit = error.active + 1 if error.limit is None else error.limit
-        return concurrency_headers(limit, error.active, retry_after_s=error.retry_after)
-    return None
+        headers = concurrency_headers(limit, error.active, retry_after_s=error.retry_after)
+    elif isinstance(error, SourceAccessDenied | SourceRefused):
+        code = {"code": REFUSED}
+    elif isinstance(error, ScopeMissing):
+        code = {"code": SCOPE}
+    return JSONResponse({"detail": str(error), **code}, status, headers)
 
 
 async def on_http_exception(_request: Request, error: Exception) -> JSONResponse:
@@ -281,12 +250,26 @@ async def on_http_exception(_request: Request, error: Exception) -> JSONResponse
 
 
 async def on_validation_error(_request: Request, error: Exception) -> JSONResponse:
-    """Convert validation errors of parameters and bodies."""
-    if isinstance(error, RequestValidationError):
-        return JSONResponse({"detail": _field_problems(error.errors())}, 422)
-    if not isinstance(error, UnprocessableRequest):
+    """Convert validation errors of parameters and bodies; values are never echoed."""
+    if isinstance(error, UnprocessableRequest):
+        return JSONResponse({"detail": error.fields}, 422)
+    if not isinstance(error, RequestValidationError):
         raise TypeError(error)
-    return JSONResponse({"detail": error.fields}, 422)
+    problems = error.errors()
+    entries = []
+    for problem in problems[:MAX_FIELD_PROBLEMS]:
+        # Pydantic's name for a branch of a union is no name of a field.
+        loc = tuple(
+            part
+            for part in problem["loc"]
+            if not (isinstance(part, str) and ("[" in part or part in {"str", "int", "bool"}))
+        )
+        entries.append(field_problem(loc, plain_message(problem), problem["type"]))
+    if (omitted_count := len(problems) - MAX_FIELD_PROBLEMS) > 0:
+        entries.append(
+            field_problem(("body",), f"has {omitted_count} more problems", "too_many_problems")
+        )
+    return JSONResponse({"detail": entries}, 422)
 
 
 async def on_disconnect(_request: Request, _error: Exception) -> Response:

@@ -29,7 +29,7 @@ from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.page.content.page_source import check_selectors
 from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.page.urls import canonical_url
-from webdata_nb.service.archives import CdxCapture, CdxQuery, InvalidCursor, WebArchive
+from webdata_nb.service.archives import CdxQuery, InvalidCursor
 from webdata_nb.service.crawl.crawl_results import page_facts
 from webdata_nb.service.crawl.earlier_pages import difference
 from webdata_nb.service.crawl.sitemaps import SitemapSeeds
@@ -167,26 +167,19 @@ async def start_extended_crawl(
             raise BadInput("must be an absolute path", loc=("body", *loc))
     if warc is not None and not warc.lower().endswith(WRITTEN_SUFFIX):
         raise BadInput(f"must end in {WRITTEN_SUFFIX}", loc=("body", "sink", "warc"))
-    await _check_base(request, state, crawl_request)
+    if crawl_request.base is not None:
+        loc = ("body", "base", "job_id")
+        try:
+            earlier = await state.store.job(request.state.account_id, crawl_request.base.job_id)
+        except NoSuchJob:
+            raise EarlierCrawlUnusable("the account has no such crawl", loc=loc) from None
+        if expiry_of(state, earlier) is not None:
+            raise EarlierCrawlUnusable("the pages of that crawl are deleted", loc=loc)
+        session = state.sessions.context_of(request.headers.get(paths.LEASE_HEADER))
+        if reason := difference(earlier, crawl_request, session):
+            message = f"the pages of that crawl cannot be used: {reason}"
+            raise EarlierCrawlUnusable(message, loc=loc)
     return await _start(request, state, crawl_request, idempotency_key)
-
-
-async def _check_base(
-    request: Request, state: AppState, crawl_request: ExtendedCrawlRequest
-) -> None:
-    """Raise `EarlierCrawlUnusable` for an earlier crawl whose pages cannot be used."""
-    if crawl_request.base is None:
-        return
-    loc = ("body", "base", "job_id")
-    try:
-        earlier = await state.store.job(request.state.account_id, crawl_request.base.job_id)
-    except NoSuchJob:
-        raise EarlierCrawlUnusable("the account has no such crawl", loc=loc) from None
-    if expiry_of(state, earlier) is not None:
-        raise EarlierCrawlUnusable("the pages of that crawl are deleted", loc=loc)
-    session = state.sessions.context_of(request.headers.get(paths.LEASE_HEADER))
-    if reason := difference(earlier, crawl_request, session):
-        raise EarlierCrawlUnusable(f"the pages of that crawl cannot be used: {reason}", loc=loc)
 
 
 async def _start(
@@ -315,32 +308,27 @@ async def list_captures(
         "detail": page.detail,
         "captures": len(page.captures),
     }
-    return JSONResponse(
+    captures = [
         {
-            "success": True,
-            "captures": [_entry(archive, capture) for capture in page.captures],
-            "indexes": [index],
-            "cursor": page.cursor,
+            "url": capture.url,
+            "captured_at": capture.captured_at.isoformat(),
+            "status_code": capture.status,
+            "mime_type": capture.mime_type,
+            "digest": capture.digest,
+            "length": capture.length,
+            "archive_url": archive.archive_url(capture),
+            "index": capture.index,
+            "offset": capture.offset,
         }
+        for capture in page.captures
+    ]
+    return JSONResponse(
+        {"success": True, "captures": captures, "indexes": [index], "cursor": page.cursor}
     )
 
 
 def _captured_at(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
-
-
-def _entry(archive: WebArchive, capture: CdxCapture) -> dict[str, Any]:
-    return {
-        "url": capture.url,
-        "captured_at": capture.captured_at.isoformat(),
-        "status_code": capture.status,
-        "mime_type": capture.mime_type,
-        "digest": capture.digest,
-        "length": capture.length,
-        "archive_url": archive.archive_url(capture),
-        "index": capture.index,
-        "offset": capture.offset,
-    }
 
 
 @router.get(
@@ -364,25 +352,20 @@ async def get_crawl_receipt(
     """Read the receipt's entries by URL: all, those of one outcome, or that of one URL."""
     job = await job_of(state, account_id, job_id, "crawl")
     if url is not None:
-        return await _read_one(state, job, url, outcome)
+        entry = await state.store.receipt_entry(job.id, url)
+        if entry is None:
+            try:
+                url = canonical_url(url)
+            except FetchError as error:
+                raise BadInput(str(error), loc=("query", "url")) from None
+            entry = await state.store.receipt_entry(job.id, url)
+        found = [entry] if entry is not None and outcome in {None, entry.outcome} else []
+        return _receipt_reply(job, found, total=len(found), page=1, per_page=1, url=url)
     counts = (await state.store.receipt(job.id, examples=0)).counts
     total = sum(counts.values()) if outcome is None else counts.get(outcome, 0)
     start = (page - 1) * per_page
     entries = await state.store.receipt_page(job.id, start=start, count=per_page, outcome=outcome)
     return _receipt_reply(job, entries, total=total, page=page, per_page=per_page)
-
-
-async def _read_one(state: AppState, job: JobRecord, url: str, outcome: str | None) -> Response:
-    """Look up a URL as it is, then in canonical form."""
-    entry = await state.store.receipt_entry(job.id, url)
-    if entry is None:
-        try:
-            url = canonical_url(url)
-        except FetchError as error:
-            raise BadInput(str(error), loc=("query", "url")) from None
-        entry = await state.store.receipt_entry(job.id, url)
-    entries = [entry] if entry is not None and outcome in {None, entry.outcome} else []
-    return _receipt_reply(job, entries, total=len(entries), page=1, per_page=1, url=url)
 
 
 def _receipt_reply(
@@ -430,7 +413,11 @@ async def get_crawl_page_facts(
     """
     job = await job_of(state, account_id, job_id, "crawl")
     check_not_expired(state, job)
-    start = _facts_cursor(cursor)
+    start = 0
+    if cursor is not None:
+        if not (cursor.isascii() and cursor.isdecimal()) or len(cursor) > len(str(2**31)):
+            raise BadInput("not a cursor of this listing", loc=("query", "cursor"))
+        start = int(cursor)
     entries = await state.store.journal(job.id, start=start, count=per_page)
     seeds = SitemapSeeds.from_snapshots(await state.store.pinned_files(job.id))
     pages = None if seeds is None else seeds.pages
@@ -452,11 +439,3 @@ def _facts_body(
     if entries:
         reply["cursor"] = str(entries[-1].ordinal + 1)
     return orjson.dumps(reply)
-
-
-def _facts_cursor(text: str | None) -> int:
-    if text is None:
-        return 0
-    if not (text.isascii() and text.isdecimal()) or len(text) > len(str(2**31)):
-        raise BadInput("not a cursor of this listing", loc=("query", "cursor"))
-    return int(text)

@@ -175,13 +175,6 @@ async def check_kind(state: AppState, caller: Caller, job_id: str) -> None:
         check_scope(caller, (await state.store.job(caller.account_id, job_id)).kind)
 
 
-def _readable_kind(caller: Caller) -> JobKind | None:
-    """Return the only kind of jobs that a key may read; None if it may read both."""
-    if "read" in caller.scopes or caller.scopes >= {"search", "crawl"}:
-        return None
-    return "search" if "search" in caller.scopes else "crawl"
-
-
 _NO_PARAMETERS: Final = NoParameters()
 
 router: Final = strict_router("jobs")
@@ -205,13 +198,30 @@ async def list_jobs(
 
     A key with the scope `search` only, or `crawl` only, lists jobs of that kind.
     """
+    only: JobKind = "search" if "search" in caller.scopes else "crawl"
+    reads_all = "read" in caller.scopes or caller.scopes >= {"search", "crawl"}
     jobs = await state.store.jobs(
         caller.account_id,
         limit=limit + 1,
         before=read_list_cursor(cursor),
-        kind=_readable_kind(caller),
+        kind=None if reads_all else only,
     )
-    reply: dict[str, Any] = {"success": True, "jobs": [_summary(job) for job in jobs[:limit]]}
+    summaries = [
+        {
+            "job_id": job.id,
+            "type": job.kind,
+            "status": job.state.value,
+            "subject": job.subject,
+            "created_at": time_of(job.created_at),
+            "started_at": time_of(job.started_at),
+            "finished_at": time_of(job.finished_at),
+            "total": job.expected_rows,
+            "completed": job.published,
+            "error": job.error,
+        }
+        for job in jobs[:limit]
+    ]
+    reply: dict[str, Any] = {"success": True, "jobs": summaries}
     if len(jobs) > limit:
         reply["cursor"] = list_cursor(jobs[limit - 1])
     return Response(orjson.dumps(reply), media_type="application/json")
@@ -324,21 +334,6 @@ async def retry_job(
         return JSONResponse({**body, "original_job_id": old.id})
     body = {"success": True, "message": "Job restarted", "original_job_id": old.id}
     return JSONResponse({**body, "new_job_id": new.id, "type": "search"})
-
-
-def _summary(job: JobRecord) -> dict[str, Any]:
-    return {
-        "job_id": job.id,
-        "type": job.kind,
-        "status": job.state.value,
-        "subject": job.subject,
-        "created_at": time_of(job.created_at),
-        "started_at": time_of(job.started_at),
-        "finished_at": time_of(job.finished_at),
-        "total": job.expected_rows,
-        "completed": job.published,
-        "error": job.error,
-    }
 
 
 def time_of(at: float | None) -> datetime | None:

@@ -211,7 +211,10 @@ async def show_overview(state: StateDep) -> Response:
     """Show what is going on."""
     answers, report = await asyncio.gather(
         asyncio.gather(
-            *(_soon(_overview_answer(state, name)) for name in OVERVIEW_FILTERS),
+            *(
+                _soon(_answer(state, VIEWS[name], given, _query(state, VIEWS[name], given)))
+                for name, given in OVERVIEW_FILTERS.items()
+            ),
         ),
         _soon(state.operator_answers.get("report", state.store.operator.report)),
     )
@@ -219,11 +222,6 @@ async def show_overview(state: StateDep) -> Response:
         report, dict(zip(OVERVIEW_FILTERS, answers, strict=True)), state.store.now()
     )
     return HTMLResponse(operator_page.overview_page(overview), headers=_HEADERS)
-
-
-async def _overview_answer(state: AppState, name: str) -> Answer:
-    view, given = VIEWS[name], OVERVIEW_FILTERS[name]
-    return await _answer(state, view, given, _query(state, view, given))
 
 
 async def _soon(answer: Awaitable[T]) -> T | None:

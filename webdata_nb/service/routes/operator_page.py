@@ -194,16 +194,7 @@ def _number(kind: str, value: float) -> Markup:
             return Markup(f"{value:,}")
 
 
-def _state(text: str) -> Markup:
-    return element("span", text, class_=f"state {text}" if text in _MARKED else "state")
-
-
 _MARKED: Final = frozenset({*STATES, "live", "silent", "delivered", "active", "suspended"})
-
-
-def _job_link(job_id: str) -> Markup:
-    href = paths.fill(paths.OPERATOR_PAGE_JOB, job_id=job_id)
-    return element("a", f"{job_id[:_SHORT_ID]}…", href=href, title=f"job {job_id}", class_="id")
 
 
 def _value(column: Column, value: Any, as_of: float, view: str | None) -> Markup:
@@ -216,9 +207,10 @@ def _value(column: Column, value: Any, as_of: float, view: str | None) -> Markup
         return _number(column.kind, value)
     match column.name:
         case "job" | "example":
-            return _job_link(value)
+            href, text = paths.fill(paths.OPERATOR_PAGE_JOB, job_id=value), f"{value[:_SHORT_ID]}…"
+            return element("a", text, href=href, title=f"job {value}", class_="id")
         case "state":
-            return _state(value)
+            return element("span", value, class_=f"state {value}" if value in _MARKED else "state")
         case "account" if view is not None:
             target = view if "account" in VIEWS[view].filters else "usage"
             link = view_path(target, account=value)
@@ -282,7 +274,14 @@ def _table(
     ]
     foot: list[Markup] = []
     if sums and len(rows) > 1:
-        foot = [_sums(columns, rows, sums)]
+        cells = [element("th", "Sum", scope="row", class_=_class(columns[0]), role="rowheader")]
+        for column, name, class_ in parts[1:]:
+            content = Markup()
+            if column.name in sums:
+                total = sum(row[column.name] for row in rows if row[column.name] is not None)
+                content = _number(column.kind, total)
+            cells.append(element("td", content, class_=class_, data_label=name, role="cell"))
+        foot = [element("tfoot", element("tr", *cells, role="row"), role="rowgroup")]
     return element(
         "div",
         element(
@@ -296,21 +295,6 @@ def _table(
         class_="scroll",
         **scrolling,
     )
-
-
-def _sums(
-    columns: Sequence[Column], rows: Sequence[Mapping[str, Any]], names: frozenset[str]
-) -> Markup:
-    first, *others = columns
-    cells = [element("th", "Sum", scope="row", class_=_class(first), role="rowheader")]
-    for column in others:
-        content = Markup()
-        if column.name in names:
-            total = sum(row[column.name] for row in rows if row[column.name] is not None)
-            content = _number(column.kind, total)
-        label = heading(column.name)
-        cells.append(element("td", content, class_=_class(column), data_label=label, role="cell"))
-    return element("tfoot", element("tr", *cells, role="row"), role="rowgroup")
 
 
 # Pages of views
@@ -346,7 +330,14 @@ def view_page(view: View, given: Given, query: Query, answer: Answer) -> str:
         view_path(view.name),
         table,
         element("p", " ".join(notes), class_="note") if notes else "",
-        _source(view_command(view, given), as_of),
+        element(
+            "p",
+            "As of ",
+            _utc(as_of),
+            ". The same in a terminal: ",
+            element("code", view_command(view, given), class_="command"),
+            class_="source",
+        ),
         form=_intro(view, given),
     )
 
@@ -375,17 +366,14 @@ def nothing(view: View, given: Given) -> str:
     if given.keys() - {"since", "limit", "by"}:
         text += " with these filters"
     if "since" in view.filters:
-        text += f" {_period(given.get('since', view.period))}"
+        since = given.get("since", view.period)
+        unit = _UNITS.get(since[-1:])
+        if unit is None:
+            text += f" since {since}"
+        else:
+            count = int(since[:-1])
+            text += f" in the last {unit}" if count == 1 else f" in the last {count} {unit}s"
     return f"{text}."
-
-
-def _period(since: str) -> str:
-    """Return a filter `since` in words."""
-    unit = _UNITS.get(since[-1:])
-    if unit is None:
-        return f"since {since}"
-    count = int(since[:-1])
-    return f"in the last {unit}" if count == 1 else f"in the last {count} {unit}s"
 
 
 def view_command(view: View, given: Given) -> str:
@@ -404,17 +392,6 @@ def view_command(view: View, given: Given) -> str:
             is_argument = (view.name, name) == ("usage", "account")
             words += [given[name]] if is_argument else [f"--{name}", given[name]]
     return shlex.join(words)
-
-
-def _source(command: str, as_of: float) -> Markup:
-    return element(
-        "p",
-        "As of ",
-        _utc(as_of),
-        ". The same in a terminal: ",
-        element("code", command, class_="command"),
-        class_="source",
-    )
 
 
 def _intro(view: View, given: Given) -> Markup:

@@ -178,27 +178,26 @@ _SEARCH: Final = f"""Watch the progress of a search.
 """
 
 
-def _event_schema(name: str, model: str) -> dict[str, Any]:
-    """Describe one event; before OpenAPI 3.2, a stream has the schema of its events."""
-    event_ref = {"$ref": REF.format(model=model)}
-    data = {"type": "string", "contentMediaType": JSON, "contentSchema": event_ref}
-    return {
-        "type": "object",
-        "required": ["event", "data"],
-        "properties": {
-            "event": {"const": name, "description": "Name of the event."},
-            "data": {**data, "description": f"The event as JSON: `{model}`."},
+def _stream_responses(*names: StreamEvent) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses=` of the stream of one kind of job."""
+    events = []  # before OpenAPI 3.2, a stream has the schema of its events
+    for name in names:
+        model = STREAMED[name].__name__
+        data = {
+            "type": "string",
+            "contentMediaType": JSON,
+            "contentSchema": {"$ref": REF.format(model=model)},
+            "description": f"The event as JSON: `{model}`.",
+        }
+        properties = {
+            "event": {"const": name.value, "description": "Name of the event."},
+            "data": data,
             "id": {
                 "type": "string",
                 "description": "Of events of rows and `done`: what to send as `Last-Event-ID`.",
             },
-        },
-    }
-
-
-def _stream_responses(*names: StreamEvent) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses=` of the stream of one kind of job."""
-    events = [_event_schema(name.value, STREAMED[name].__name__) for name in names]
+        }
+        events.append({"type": "object", "required": ["event", "data"], "properties": properties})
     description = f"Events: {', '.join(names)}."
     content = {EVENT_STREAM: {"schema": {"oneOf": events}}}
     return {
@@ -311,7 +310,13 @@ async def _stream(
                     yield KEY_ENDED
                     return
                 yield STILL_HERE
-            await _wait_for_interval(state, listener, next_at)
+            # The next update is due after an interval; the end is sent at once.
+            while (
+                listener.ended is None
+                and not state.events.closed
+                and (left_s := next_at - time.monotonic()) > 0
+            ):
+                await listener.wait(left_s)
 
 
 async def is_valid(look_up_caller: _LookUp) -> bool:
@@ -330,31 +335,20 @@ async def _row_events(
     """Yield events of rows that changed, each with the position after it."""
     if expiry_of(state, job) is not None:
         return
-    row_events = _crawl_row_events if job.kind == "crawl" else _search_row_events
-    async for update in row_events(state, job, position):
-        yield update
-
-
-async def _crawl_row_events(
-    state: AppState, job: JobRecord, position: StreamPosition
-) -> AsyncIterator[tuple[bytes, StreamPosition]]:
-    """Yield events of newly visible rows of a crawl, which are final."""
-    while position.announced < job.published and (
-        rows := await state.store.row_summaries(
-            job.id, start=position.announced, count=ROWS_PER_READ
-        )
-    ):
-        events = [_page(job.id, row, position.announce(row.position)) for row in rows]
-        position = position.announce(rows[-1].position)
-        yield b"".join(events), position
-
-
-async def _search_row_events(
-    state: AppState, job: JobRecord, position: StreamPosition
-) -> AsyncIterator[tuple[bytes, StreamPosition]]:
-    """Yield events of newly ranked rows of a search, and of newly final ones."""
+    if job.kind == "crawl":
+        # Newly visible rows of a crawl are final.
+        while position.announced < job.published and (
+            rows := await state.store.row_summaries(
+                job.id, start=position.announced, count=ROWS_PER_READ
+            )
+        ):
+            events = [_page(job.id, row, position.announce(row.position)) for row in rows]
+            position = position.announce(rows[-1].position)
+            yield b"".join(events), position
+        return
+    # The rows of a search become ranked, then final in any order.
     rows = await state.store.row_summaries(job.id, start=0, count=ROWS_PER_READ)
-    events: list[bytes] = []
+    events = []
     for row in rows[position.announced :]:
         position = position.announce(row.position)
         ranked = {"position": row.position, "rank": row.position + 1, "url": row.url}
@@ -371,15 +365,6 @@ async def wait_unless_stopped(state: AppState, listener: JobListener, seconds: f
     """Wait that long; a process that stops does not wait."""
     next_at = time.monotonic() + seconds
     while not state.events.closed and (left_s := next_at - time.monotonic()) > 0:
-        await listener.wait(left_s)
-
-
-async def _wait_for_interval(state: AppState, listener: JobListener, next_at: float) -> None:
-    """Wait until the next update is due; the end is sent at once."""
-    while listener.ended is None and not state.events.closed:
-        left_s = next_at - time.monotonic()
-        if left_s <= 0:
-            return
         await listener.wait(left_s)
 
 

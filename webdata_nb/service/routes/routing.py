@@ -78,20 +78,6 @@ def parse_strict_json(raw: bytes) -> Any:
     except orjson.JSONDecodeError as error:
         raise InvalidJson(f"not valid JSON: {error.msg}") from None
     # After the parser: on invalid JSON the search for strings could take quadratic time.
-    _check_shape(raw)
-    json.loads(  # noqa: TID251 - strict on purpose
-        raw, object_pairs_hook=_refuse_duplicates, parse_int=_skip_number, parse_float=_skip_number
-    )
-    return value
-
-
-def _skip_number(_digits: str) -> int:
-    """Replace a number, because Python parses very long ones slowly."""
-    return 0
-
-
-def _check_shape(raw: bytes) -> None:
-    """Limit the nesting and the number of values."""
     depth = values = 0
     for token in _TOKENS.finditer(raw):
         mark = token[0]
@@ -107,6 +93,15 @@ def _check_shape(raw: bytes) -> None:
                 raise InvalidJson(f"nested deeper than {MAX_DEPTH} levels")
         elif mark in b"]}":
             depth -= 1
+    json.loads(  # noqa: TID251 - strict on purpose
+        raw, object_pairs_hook=_refuse_duplicates, parse_int=_skip_number, parse_float=_skip_number
+    )
+    return value
+
+
+def _skip_number(_digits: str) -> int:
+    """Replace a number, because Python parses very long ones slowly."""
+    return 0
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
@@ -413,16 +408,14 @@ CONDITION: Final[dict[str, Any]] = {
 
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of an operation with these statuses besides `ALWAYS`."""
-    return {status: _error_response(status) for status in statuses}
-
-
-def _error_response(status: int) -> dict[str, Any]:
-    # A reference instead of the model, for which FastAPI would build a validator on each route.
-    schema = {"$ref": REF.format(model=ERROR_BODIES.get(status, Refusal).__name__)}
-    response: dict[str, Any] = {"description": MEANINGS[status]}
-    if status in _HEADERS:
-        response["headers"] = dict(_HEADERS[status])
-    return response | {"content": {JSON: {"schema": schema}}}
+    responses: dict[int | str, dict[str, Any]] = {}
+    for status in statuses:
+        # A reference instead of the model, for which FastAPI would build a validator on each route.
+        schema = {"$ref": REF.format(model=ERROR_BODIES.get(status, Refusal).__name__)}
+        headers = {"headers": dict(_HEADERS[status])} if status in _HEADERS else {}
+        content = {JSON: {"schema": schema}}
+        responses[status] = {"description": MEANINGS[status], **headers, "content": content}
+    return responses
 
 
 def conditional(ok: Mapping[str, Any] | None = None) -> dict[int | str, dict[str, Any]]:

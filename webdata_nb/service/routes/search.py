@@ -120,7 +120,16 @@ async def get_search(
     """
     key = ResponseKey.of(request, account_id, job_id)
     if wait:
-        await _wait_for_end(state, await job_of(state, account_id, job_id, "search"), wait)
+        job = await job_of(state, account_id, job_id, "search")
+        deadline = time.monotonic() + wait
+        with state.events.listen(job.id) as listener:
+            while True:
+                # Read after `listen`, so that an end in between is not missed.
+                job = await state.store.job(job.account_id, job.id)
+                left_s = deadline - time.monotonic()
+                if job.state.terminal or left_s <= 0 or state.events.closed:
+                    break
+                await listener.wait(min(left_s, POLL_S))
     row_range = _ALL_ROWS if include_data else None
     return await status_of(
         state,
@@ -142,7 +151,9 @@ async def _wait_for_result(
         while (left_s := deadline - time.monotonic()) > 0 and not state.events.closed:
             if not job.state.terminal:  # a repeated idempotency key may return an ended job
                 await listener.wait(min(left_s, POLL_S))
-            if (snapshot := listener.ended) is not None and _has_all_rows(snapshot):
+            # The notification of a job's end may lack rows.
+            snapshot = listener.ended
+            if snapshot is not None and len(snapshot.rows) == snapshot.job.published:
                 return snapshot, {}
             result = await read_snapshot(
                 state, job.account_id, job.id, "search", row_range, examples=0
@@ -151,24 +162,6 @@ async def _wait_for_result(
             if job.state.terminal:
                 return result
     return None
-
-
-def _has_all_rows(snapshot: JobSnapshot) -> bool:
-    """Whether the notification of a job's end contains every row."""
-    return len(snapshot.rows) == snapshot.job.published
-
-
-async def _wait_for_end(state: AppState, job: JobRecord, wait_s: float) -> None:
-    """Wait until the job has ended, or for `wait_s`."""
-    deadline = time.monotonic() + wait_s
-    with state.events.listen(job.id) as listener:
-        while True:
-            # Read after `listen`, so that an end in between is not missed.
-            job = await state.store.job(job.account_id, job.id)
-            left_s = deadline - time.monotonic()
-            if job.state.terminal or left_s <= 0 or state.events.closed:
-                return
-            await listener.wait(min(left_s, POLL_S))
 
 
 def _envelope(job: JobRecord, now: float) -> dict[str, object]:
