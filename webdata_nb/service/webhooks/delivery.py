@@ -39,7 +39,6 @@ from webdata_nb.service.store.records import (
     WEBHOOK_CONTEXT,
     Delivery,
     DueEndpoint,
-    JobRecord,
 )
 from webdata_nb.service.store.sql.jobs import JobStore
 from webdata_nb.service.store.sql.outbox import Outbox
@@ -115,9 +114,14 @@ class Sender:
         context: Mapping[str, Any],
     ) -> DeliveryOutcome:
         """Make one attempt; failures are outcomes too."""
+        headers = {"Content-Type": "application/json", EVENT_ID_HEADER: event_id}
+        headers |= dict.fromkeys(EVENT_HEADERS, notice.event)
+        headers[DELIVERY_HEADER] = str(int(time.time()))
+        if secret:
+            headers |= dict.fromkeys(SIGNATURE_HEADERS, sign(notice.body, secret))
         request = FetchRequest(
             url,
-            headers=_headers(notice, event_id, secret),
+            headers=headers,
             accept="*/*",
             method="POST",
             body=notice.body,
@@ -146,15 +150,6 @@ class Sender:
             proxy=proxy,
             ca_bundle=Path(ca_bundle) if ca_bundle else None,
         )
-
-
-def _headers(notice: WebhookPayload, event_id: str, secret: str | None) -> dict[str, str]:
-    headers = {"Content-Type": "application/json", EVENT_ID_HEADER: event_id}
-    headers |= dict.fromkeys(EVENT_HEADERS, notice.event)
-    headers[DELIVERY_HEADER] = str(int(time.time()))
-    if secret:
-        headers |= dict.fromkeys(SIGNATURE_HEADERS, sign(notice.body, secret))
-    return headers
 
 
 def _is_loopback(url: str) -> bool:
@@ -306,9 +301,26 @@ class Deliverer:
             job = await self._jobs.job(delivery.account_id, delivery.job_id)
         except NoSuchJob:
             return  # deleted, with its deliveries
-        outcome = await self._send(delivery, job)
-        now = self._clock()
         policy = POLICIES[delivery.profile]
+        url = job.request.get("webhook_url")
+        if url is None:
+            outcome = DeliveryOutcome(
+                failure="secrets", text="no key of this service opens the webhook's URL"
+            )
+        else:
+            try:
+                outcome = await self._sender.post(
+                    url,
+                    WebhookPayload(delivery.event, delivery.body),
+                    event_id=delivery.event_id,
+                    secret=job.request.get("webhook_secret"),
+                    policy=policy,
+                    context=job.context,
+                )
+            except Exception:
+                log.exception("webhook of job %s", job.id)
+                outcome = DeliveryOutcome(failure="internal", text="the service made an error")
+        now = self._clock()
         following = next_delivery(policy, delivery.attempts + 1, outcome, now)
         if following.state != "delivered":
             log.info("webhook of job %s: %s, %s", job.id, outcome.text, following.state)
@@ -325,22 +337,3 @@ class Deliverer:
 
         # An attempt that is not recorded would be made again.
         await self._retry.run(record)
-
-    async def _send(self, delivery: Delivery, job: JobRecord) -> DeliveryOutcome:
-        url = job.request.get("webhook_url")
-        if url is None:
-            return DeliveryOutcome(
-                failure="secrets", text="no key of this service opens the webhook's URL"
-            )
-        try:
-            return await self._sender.post(
-                url,
-                WebhookPayload(delivery.event, delivery.body),
-                event_id=delivery.event_id,
-                secret=job.request.get("webhook_secret"),
-                policy=POLICIES[delivery.profile],
-                context=job.context,
-            )
-        except Exception:
-            log.exception("webhook of job %s", job.id)
-            return DeliveryOutcome(failure="internal", text="the service made an error")

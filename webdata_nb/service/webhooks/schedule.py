@@ -63,7 +63,10 @@ def next_delivery(
     """Decide what follows an attempt, counted from 1."""
     if is_acknowledged(policy, outcome):
         return NextDelivery("delivered", now)
-    if attempt >= WEBHOOK_ATTEMPTS or not _is_transient(outcome):
+    is_transient = (
+        outcome.failure in _TRANSIENT if outcome.status is None else outcome.status >= _SERVER_ERROR
+    )
+    if attempt >= WEBHOOK_ATTEMPTS or not is_transient:
         return NextDelivery("failed", now)
     return NextDelivery("pending", now + policy.delays_s[attempt - 1])
 
@@ -71,9 +74,3 @@ def next_delivery(
 def is_acknowledged(policy: DeliveryPolicy, outcome: DeliveryOutcome) -> bool:
     """Return whether the receiver acknowledged the delivery."""
     return outcome.status is not None and outcome.status < policy.acknowledged_below
-
-
-def _is_transient(outcome: DeliveryOutcome) -> bool:
-    if outcome.status is not None:
-        return outcome.status >= _SERVER_ERROR
-    return outcome.failure in _TRANSIENT
