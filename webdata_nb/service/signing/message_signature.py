@@ -263,7 +263,12 @@ class SigningKeySet:
         if not isinstance(jwks, list) or not 1 <= len(jwks) <= MAX_KEYS:
             raise ValueError(f"it has no list `keys` of 1 to {MAX_KEYS} keys")
         agent = check_agent(stored.get("signature_agent"))
-        keys = [_key_of(jwk, number) for number, jwk in enumerate(jwks, 1)]
+        keys = []
+        for number, jwk in enumerate(jwks, 1):
+            try:
+                keys.append(SigningKey.from_jwk(jwk if isinstance(jwk, Mapping) else {}))
+            except ValueError as error:
+                raise ValueError(f"its key number {number} {error}") from None
         keys.sort(key=lambda key: key.starts_at)
         if keys[-1].ends_at is not None or any(key.ends_at is None for key in keys[:-1]):
             raise ValueError("its last key must have no `exp`, and every other key one")
@@ -300,13 +305,6 @@ class SigningKeySet:
         return SigningKeySet(
             agent or self.agent, (*(key for key in earlier if key.is_published(now)), new_key)
         )
-
-
-def _key_of(jwk: object, number: int) -> SigningKey:
-    try:
-        return SigningKey.from_jwk(jwk if isinstance(jwk, Mapping) else {})
-    except ValueError as error:
-        raise ValueError(f"its key number {number} {error}") from None
 
 
 def check_agent(agent: Any) -> str:

@@ -115,18 +115,14 @@ class CurrentSigningKeys:
         now = self._monotonic()
         if now - self._checked_at >= CHECK_INTERVAL_S:
             self._checked_at = now
-            self._read_if_changed()
+            version = self._file.version()
+            if version != self._version:
+                self._version = version
+                try:
+                    self._keys = self._file.read()
+                except ValueError as error:
+                    log.warning("%s; the keys read before stay in use", error)
         return self._keys
-
-    def _read_if_changed(self) -> None:
-        version = self._file.version()
-        if version == self._version:
-            return
-        self._version = version
-        try:
-            self._keys = self._file.read()
-        except ValueError as error:
-            log.warning("%s; the keys read before stay in use", error)
 
 
 REQUEST_TAG: Final = "web-bot-auth"
