@@ -340,27 +340,21 @@ def _log_lines(written: int, stopped: int, mark: bytes, handler: logging.Handler
         lines, end, rest = rest.rpartition(b"\n")
         if is_over or len(rest) > _MAX_BYTES:
             lines, rest = lines + end + rest, b""
-        _log_text(lines, mark, handler)
-
-
-def _log_text(text: bytes, mark: bytes, handler: logging.Handler) -> None:
-    """Write the lines with a mark as they are, and log what is between them.
-
-    Not through the loggers: somebody may have given them a handler that writes to the pipe.
-    """
-    plain: list[bytes] = []
-    for line in text.split(b"\n"):
-        before, found, ready = line.partition(mark)
-        if found:
-            _write_record(handler, [*plain, before])
-            plain = []
-            _write_record(handler, [ready], child_line=ready.decode("utf-8", "replace"))
-        else:
-            plain.append(before)
-    _write_record(handler, plain)
+        # Lines with a mark are written as they are; what is between them is one record.
+        plain: list[bytes] = []
+        for line in lines.split(b"\n"):
+            before, found, marked = line.partition(mark)
+            if found:
+                _write_record(handler, [*plain, before])
+                plain = []
+                _write_record(handler, [marked], child_line=marked.decode("utf-8", "replace"))
+            else:
+                plain.append(before)
+        _write_record(handler, plain)
 
 
 def _write_record(handler: logging.Handler, lines: list[bytes], **extra: str) -> None:
+    # Not through the loggers: somebody may have given them a handler that writes to the pipe.
     if text := b"\n".join(lines).decode("utf-8", "replace").strip("\r\n"):
         record = logging.LogRecord("stderr", logging.WARNING, __file__, 0, "%s", (text,), None)
         vars(record).update(extra)
