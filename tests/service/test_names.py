@@ -188,8 +188,8 @@ def settings_of(case: str, site: Site, target: str) -> dict[str, Any]:
 async def metrics(api: Api) -> list[str]:
     """Return every series of the service's metrics, with the values that no clock decides."""
     text = (await asyncio.to_thread(generate_latest, api.running.metrics.registry)).decode()
-    # Refused requests are counted every few seconds.
-    varying = ("#", "webdata_refused_requests")
+    # Refused requests are counted every few seconds; a process joins the store in the background.
+    varying = ("#", "webdata_refused_requests", "webdata_replicas")
     lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith(varying)]
     return sorted(
         f"{name} {value if name.startswith(_COUNTERS) else ''}" for name, _, value in lines
