@@ -197,34 +197,29 @@ class ClaimLoopThread:
             if self._must_stop:
                 return
         while not stopping.is_set():
-            error = await self._try_to_run(stopping)
-            if error is None:
+            try:
+                await run_claim_loop(self._read_settings(), stopping, self._note_joined, "dask")
+            except (StoreUnavailable, OSError) as error:
+                reason = str(error)
+            except (InvalidSetting, ApplicationError) as error:
+                reason = str(error)
+                self._report = LoopReport("refused", error=reason)
+            except Exception:
+                log.exception("the claim loop failed; it starts again in %g s", RETRY_S)
+                reason = "its claim loop failed; its log says why"
+            else:
                 break
-            is_new = error != self._report.error
+            is_new = reason != self._report.error
             is_final = self._report.state == "refused"
             if is_new or is_final:
-                log.error("this worker runs no jobs: %s", error)
+                log.error("this worker runs no jobs: %s", reason)
             if is_final:
                 return
-            self._report = LoopReport("waiting", error=error)
+            self._report = LoopReport("waiting", error=reason)
             with suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_S):
                     await stopping.wait()
         self._report = LoopReport("stopped")
-
-    async def _try_to_run(self, stopping: asyncio.Event) -> str | None:
-        """Run the claim loop; return why it could not run, or None after a regular stop."""
-        try:
-            await run_claim_loop(self._read_settings(), stopping, self._note_joined, "dask")
-        except (StoreUnavailable, OSError) as error:
-            return str(error)
-        except (InvalidSetting, ApplicationError) as error:
-            self._report = LoopReport("refused", error=str(error))
-            return str(error)
-        except Exception:
-            log.exception("the claim loop failed; it starts again in %g s", RETRY_S)
-            return "its claim loop failed; its log says why"
-        return None
 
     def _note_joined(self, jobs: JobProcessor) -> None:
         replica = None if jobs.membership is None else jobs.membership.replica.id

@@ -83,7 +83,19 @@ class ClaimLoopPlugin(WorkerPlugin):
         worker.metrics[METRIC] = self._metric
         name = "dask-" + re.sub(r"[^A-Za-z0-9._-]+", "-", str(worker.name))[:59]
         configure_logs(self._options, name)
-        self._refused = self._version_error()
+        # Why this release cannot work for the service.
+        self._refused = next(
+            (
+                f"the service has {part} {service}, this worker {own} (webdata_nb "
+                f"{__version__}): install the release of the service on the workers"
+                for part, service, own in (
+                    ("wire version", self._wire, WIRE),
+                    ("database schema", self._schema, SCHEMA_VERSION),
+                )
+                if service != own
+            ),
+            None,
+        )
         if self._refused is None:
             tune_process()
             folder = Path(worker.local_directory) / "webdata"
@@ -100,19 +112,6 @@ class ClaimLoopPlugin(WorkerPlugin):
             worker.metrics.pop(METRIC, None)
         if self._thread is not None:
             await self._thread.stop()
-
-    def _version_error(self) -> str | None:
-        """Return why this release cannot work for the service, or None."""
-        for name, service, own in (
-            ("wire version", self._wire, WIRE),
-            ("database schema", self._schema, SCHEMA_VERSION),
-        ):
-            if service != own:
-                return (
-                    f"the service has {name} {service}, this worker {own} (webdata_nb "
-                    f"{__version__}): install the release of the service on the workers"
-                )
-        return None
 
     def _metric(self, _worker: Worker) -> dict[str, Any]:
         if self._thread is not None:
@@ -243,7 +242,19 @@ class DaskCluster:
             return
         with suppress(StoreUnavailable):  # logged by others; the last answer is good enough
             self._live = await self._live_replicas()
-        self._on_status(self._status(identity["workers"]))
+        reports = {
+            address: LoopReport.from_metric(worker["metrics"].get(METRIC))
+            for address, worker in identity["workers"].items()
+        }
+        states = {address: worker_state(report, self._live) for address, report in reports.items()}
+        # Each lasting problem of a worker is logged once.
+        self._checks = Counter({key: self._checks[key] + 1 for key in states.items()})
+        for (address, state), checks in self._checks.items():
+            if checks == _CHECKS_BEFORE_WARNING and state in _PROBLEMS:
+                report = reports[address]
+                reason = f": {report.error}" if report is not None and report.error else ""
+                log.warning("the Dask worker %s %s%s", address, _PROBLEMS[state], reason)
+        self._on_status(ClusterStatus(is_connected=True, workers=states))
 
     async def _register(self) -> None:
         if self._client is None:
@@ -272,24 +283,6 @@ class DaskCluster:
             with suppress(OSError, TimeoutError):
                 async with asyncio.timeout(RPC_S):
                     await client.close(timeout=CHECK_S)
-
-    def _status(self, workers: dict[str, Any]) -> ClusterStatus:
-        reports = {
-            address: LoopReport.from_metric(worker["metrics"].get(METRIC))
-            for address, worker in workers.items()
-        }
-        states = {address: worker_state(report, self._live) for address, report in reports.items()}
-        self._warn(states, reports)
-        return ClusterStatus(is_connected=True, workers=states)
-
-    def _warn(self, states: dict[str, WorkerState], reports: dict[str, LoopReport | None]) -> None:
-        """Log each lasting problem of a worker once."""
-        self._checks = Counter({key: self._checks[key] + 1 for key in states.items()})
-        for (address, state), checks in self._checks.items():
-            if checks == _CHECKS_BEFORE_WARNING and state in _PROBLEMS:
-                report = reports[address]
-                reason = f": {report.error}" if report is not None and report.error else ""
-                log.warning("the Dask worker %s %s%s", address, _PROBLEMS[state], reason)
 
 
 @asynccontextmanager
