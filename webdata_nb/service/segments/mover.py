@@ -159,18 +159,15 @@ class BodyMover:
                     await self._due.wait()
             await asyncio.sleep(MOVE_DELAY_S)
             self._due.clear()
-            await self._try_to_move()
-
-    async def _try_to_move(self) -> None:
-        try:
-            await self.move()
-        except StoreUnavailable as error:
-            log.warning("stored pages are not moved to files: %s; trying again later", error)
-        except Exception:
-            log.exception("stored pages could not be moved to files; trying again later")
-        else:
-            return
-        await asyncio.sleep(RETRY_DELAY_S)
+            try:
+                await self.move()
+            except StoreUnavailable as error:
+                log.warning("stored pages are not moved to files: %s; trying again later", error)
+            except Exception:
+                log.exception("stored pages could not be moved to files; trying again later")
+            else:
+                continue
+            await asyncio.sleep(RETRY_DELAY_S)
 
     async def move(self) -> None:
         """Move what is due, unless another process does."""
@@ -186,7 +183,10 @@ class BodyMover:
             running = {job.id for job in jobs if not job.has_ended}
             self._starts = {job: start for job, start in self._starts.items() if job in running}
             ended = [job for job in jobs if job.has_ended]
-            for account_id, account_jobs in _by_account(ended).items():
+            by_account: dict[str, list[JobToMove]] = {}
+            for job in ended:
+                by_account.setdefault(job.account_id, []).append(job)
+            for account_id, account_jobs in by_account.items():
                 await self._move_ended(account_id, account_jobs)
             if len(ended) < _JOBS:
                 break
@@ -222,13 +222,6 @@ class BodyMover:
                     self._starts[job.id] = row.ordinal
                 pending.add(row)
             start = rows[-1].ordinal + 1
-
-
-def _by_account(jobs: Sequence[JobToMove]) -> dict[str, list[JobToMove]]:
-    by_account: dict[str, list[JobToMove]] = {}
-    for job in jobs:
-        by_account.setdefault(job.account_id, []).append(job)
-    return by_account
 
 
 class SegmentSweep:

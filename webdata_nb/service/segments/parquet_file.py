@@ -55,9 +55,14 @@ def encode_segment(bodies: Sequence[tuple[bytes, bytes]], move: str) -> bytes:
             pa.binary(), len(bodies), [None, pa.py_buffer(offsets), pa.py_buffer(content)]
         ),
     ]
+    fields: list[pa.Field[Any]] = [
+        pa.field("id", pa.binary(ID_BYTES)),
+        pa.field("body", pa.binary()),
+    ]
+    schema = pa.schema(fields, metadata={_MOVE: move.encode()})
     sink = pa.BufferOutputStream()
     pq.write_table(
-        pa.Table.from_arrays(columns, schema=_schema(move)),
+        pa.Table.from_arrays(columns, schema=schema),
         sink,
         compression="zstd",
         compression_level=_LEVEL,
@@ -68,16 +73,6 @@ def encode_segment(bodies: Sequence[tuple[bytes, bytes]], move: str) -> bytes:
         write_page_checksum=True,
     )
     return sink.getvalue().to_pybytes()
-
-
-def _schema(move: str) -> pa.Schema:
-    import pyarrow as pa
-
-    fields: list[pa.Field[Any]] = [
-        pa.field("id", pa.binary(ID_BYTES)),
-        pa.field("body", pa.binary()),
-    ]
-    return pa.schema(fields, metadata={_MOVE: move.encode()})
 
 
 def decode_segment(name: str, data: bytes) -> Mapping[bytes, bytes]:

@@ -51,19 +51,21 @@ class SegmentReader(SegmentSource):
         """Return contents by id; those of missing and damaged files are left out."""
         found = {}
         for name, ids in wanted.items():
-            contents = await self._contents(name)
+            lock = self._locks.setdefault(name, asyncio.Lock())
+            async with lock:
+                contents = self._cache.get(name)
+                if contents is not None:
+                    self._cache.move_to_end(name)
+                else:
+                    contents = await self._read(name)
+                    if contents:  # otherwise the file may come back
+                        self._cache[name] = contents
+                        self._cached_bytes += _bytes_of(contents)
+                    while self._cached_bytes > self._cache_bytes and len(self._cache) > 1:
+                        _, oldest = self._cache.popitem(last=False)
+                        self._cached_bytes -= _bytes_of(oldest)
             found.update({each: contents[each] for each in ids if each in contents})
         return found
-
-    async def _contents(self, name: str) -> Mapping[bytes, bytes]:
-        lock = self._locks.setdefault(name, asyncio.Lock())
-        async with lock:
-            if name in self._cache:
-                self._cache.move_to_end(name)
-                return self._cache[name]
-            contents = await self._read(name)
-            self._keep(name, contents)
-            return contents
 
     async def _read(self, name: str) -> Mapping[bytes, bytes]:
         """Return the contents of a segment; none of a file that is missing or damaged."""
@@ -83,15 +85,6 @@ class SegmentReader(SegmentSource):
         if name not in self._reported and len(self._reported) < _MAX_REPORTS:
             self._reported.add(name)
             log.error("rows of the segment %s have errors: %s", name, problem)
-
-    def _keep(self, name: str, contents: Mapping[bytes, bytes]) -> None:
-        if not contents:  # the file may come back
-            return
-        self._cache[name] = contents
-        self._cached_bytes += _bytes_of(contents)
-        while self._cached_bytes > self._cache_bytes and len(self._cache) > 1:
-            _, oldest = self._cache.popitem(last=False)
-            self._cached_bytes -= _bytes_of(oldest)
 
 
 async def check_place(segments: SegmentStore, blobs: BlobStore | None) -> None:
