@@ -152,7 +152,10 @@ def decode_reply_in_steps(
         raise BadMessage("a link that is no web address")
     objects = _convert(_loads(memoryview(reply.objects)), _Objects, "an object")
     (start, end), *places = pairwise(accumulate(sizes, initial=0))
-    text = _utf8(bytes(parts[start:end]))
+    try:
+        text = bytes(parts[start:end]).decode()
+    except UnicodeDecodeError:
+        raise BadMessage("a text that is not UTF-8") from None
     formats = {}
     for name, (start, end) in zip(reply.formats, places, strict=True):
         yield
@@ -194,10 +197,3 @@ def _convert(value: Any, type_: Any, what: str) -> Any:
 def _path(error: Exception) -> str:
     """Return the place that an error of msgspec names; the rest may quote the message."""
     return "".join(str(error).rpartition(" - ")[1:])
-
-
-def _utf8(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise BadMessage("a text that is not UTF-8") from None

@@ -118,7 +118,15 @@ class WorkerProcess:
             stdout=asyncio.subprocess.PIPE,
             limit=PIPE_BYTES,
         )
-        _enlarge_pipes(process)
+        if sys.platform == "linux":
+            import fcntl  # noqa: PLC0415 - POSIX only
+
+            # Large enough for a whole page, where the system allows it.
+            for pipe in _pipes(process):
+                # A process that has ended already has closed pipes: ValueError.
+                with contextlib.suppress(OSError, AttributeError, ValueError):
+                    file: Any = pipe.get_extra_info("pipe")
+                    fcntl.fcntl(file.fileno(), _SET_PIPE_SIZE, PIPE_BYTES)
         return cls(process)
 
     @property
@@ -158,7 +166,10 @@ class WorkerProcess:
             return
         first = self._pending[0]
         steps = steps + 1 if first is page else 1
-        is_stopped = self._is_stopped_by_signal()
+        is_stopped = False
+        with contextlib.suppress(OSError):  # only Linux tells
+            text = Path(f"/proc/{self._process.pid}/stat").read_text()
+            is_stopped = text.rpartition(")")[2].split()[0] in {"T", "t"}
         if not is_stopped and steps < HANG_S / STEP_S:
             self._check_again(first, steps)
             return
@@ -166,14 +177,6 @@ class WorkerProcess:
             first.reply.set_exception(WorkerEnded(-_KILL if is_stopped else FAULT_EXIT))
         self.ended = True
         self._kill()
-
-    def _is_stopped_by_signal(self) -> bool:
-        """Return whether a signal stopped the process, if the system reports it (Linux)."""
-        try:
-            text = Path(f"/proc/{self._process.pid}/stat").read_text()
-        except OSError:
-            return False
-        return text.rpartition(")")[2].split()[0] in {"T", "t"}
 
     async def close(self) -> None:
         """End the process; kill it if it has pages or does not end by itself."""
@@ -224,16 +227,19 @@ class WorkerProcess:
         # The end of the process closes a pipe only if nothing is left in it to be read.
         for pipe in _pipes(self._process):
             pipe.close()
-        exit_code = await self._exit_code()
-        self._fail_pending(FAULT_EXIT if fault else exit_code, first_not_started=out_of_memory)
-        await self._process.wait()
-
-    async def _exit_code(self) -> int:
         try:
             async with asyncio.timeout(END_S):
-                return await self._process.wait()
+                exit_code = await self._process.wait()
         except TimeoutError:
-            return -_KILL
+            exit_code = -_KILL
+        if fault:
+            exit_code = FAULT_EXIT
+        for position, page in enumerate(self._pending):
+            if not page.reply.done():
+                started = position == 0 and not out_of_memory
+                page.reply.set_exception(WorkerEnded(exit_code) if started else PageNotStarted())
+        self._pending.clear()
+        await self._process.wait()
 
     async def _read_reply(self, replies: asyncio.StreamReader) -> PageReply:
         head_size, parts_size = check_sizes(await replies.readexactly(SIZES.size))
@@ -243,26 +249,6 @@ class WorkerProcess:
         options = self._pending[0].options
         steps = decode_reply_in_steps(message[:head_size], message[head_size:], options)
         return await run_cooperatively(steps)
-
-    def _fail_pending(self, exit_code: int, *, first_not_started: bool) -> None:
-        for position, page in enumerate(self._pending):
-            if not page.reply.done():
-                started = position == 0 and not first_not_started
-                page.reply.set_exception(WorkerEnded(exit_code) if started else PageNotStarted())
-        self._pending.clear()
-
-
-def _enlarge_pipes(process: asyncio.subprocess.Process) -> None:
-    """Make the pipes large enough for a whole page, where the system allows it."""
-    if sys.platform != "linux":
-        return
-    import fcntl  # noqa: PLC0415 - POSIX only
-
-    for pipe in _pipes(process):
-        # A process that has ended already has closed pipes: ValueError.
-        with contextlib.suppress(OSError, AttributeError, ValueError):
-            file: Any = pipe.get_extra_info("pipe")
-            fcntl.fcntl(file.fileno(), _SET_PIPE_SIZE, PIPE_BYTES)
 
 
 def _pipes(process: asyncio.subprocess.Process) -> list[asyncio.BaseTransport]:
@@ -461,7 +447,14 @@ class PagePool:
         failures = WorkerFailures()
         while True:
             try:
-                return await self._read_once(message, options)
+                worker = await self._choose_worker()
+                reply = worker.send(message, options)
+                try:
+                    return await reply
+                except asyncio.CancelledError:
+                    reply.cancel()
+                    self._abandon(worker, reply)
+                    raise
             except PageNotStarted:
                 if not failures.add_restart():
                     return "worker_died", "page workers ended before they came to the page"
@@ -477,22 +470,14 @@ class PagePool:
                     "a page worker ended (exit code %d); its page is read again", end.exit_code
                 )
 
-    async def _read_once(self, message: bytes, options: ConversionOptions) -> PageReply:
-        worker = await self._choose_worker()
-        reply = worker.send(message, options)
-        try:
-            return await reply
-        except asyncio.CancelledError:
-            reply.cancel()
-            self._abandon(worker, reply)
-            raise
-
     async def _choose_worker(self) -> WorkerProcess:
         async with self._start_lock:
             if self._is_closed:
                 raise ScrapeError("worker_died", "the page workers were stopped")
-            for stale_worker in list(filter(_must_be_replaced, self._workers)):
-                self._retire(stale_worker)
+            for present in [*self._workers]:
+                is_used_up = present.pages_sent >= PAGES_PER_PROCESS and not present.load
+                if present.ended or is_used_up:
+                    self._retire(present)
             share = self._share_of(current_account())
             worker = min(share or self._workers, key=lambda worker: worker.load, default=None)
             may_start = share is None and self._lacks_workers()
@@ -546,10 +531,6 @@ class PagePool:
             task.add_done_callback(self._closing.discard)
 
 
-def _must_be_replaced(worker: WorkerProcess) -> bool:
-    return worker.ended or (worker.pages_sent >= PAGES_PER_PROCESS and not worker.load)
-
-
 def default_workers() -> int:
     """Return one worker per usable processor, less one for the service where there are several."""
     processors = available_processors()
@@ -578,7 +559,10 @@ async def body_in_file(source: FetchedResponse) -> AsyncIterator[FetchedResponse
     # On a thread of its own: a disk that hangs must not take those that other pages need.
     writing = run_on_thread(lambda: _write_file(source.body))
     try:
-        file = await _wait_for_file(writing)
+        file = None
+        with suppress(TimeoutError), waiting_for("a page's temporary file", WRITE_S):
+            async with awake_timeout(WRITE_S):
+                file = await asyncio.shield(writing)
         if file is None:
             yield source
         else:
@@ -587,13 +571,6 @@ async def body_in_file(source: FetchedResponse) -> AsyncIterator[FetchedResponse
     finally:
         # A thread cannot be cancelled, so the file may have to be closed later.
         writing.add_done_callback(_close_file)
-
-
-async def _wait_for_file(writing: asyncio.Future[BinaryIO | None]) -> BinaryIO | None:
-    with suppress(TimeoutError), waiting_for("a page's temporary file", WRITE_S):
-        async with awake_timeout(WRITE_S):
-            return await asyncio.shield(writing)
-    return None
 
 
 def _write_file(body: bytes) -> BinaryIO | None:

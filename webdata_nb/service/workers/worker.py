@@ -59,7 +59,16 @@ def _read_page(job: PageJob) -> PageReply:
     source, options, outlinks = job
     try:
         if options.extracted is not None:
-            return _find_evidence(source, options.extracted)
+            # Most workers never extract: their start and their memory go without.
+            from webdata_nb.page.extract.evidence.evidence import (  # noqa: PLC0415
+                find_evidence,
+            )
+
+            page = source.load_body().body.decode("utf-8", "replace")
+            extracted = orjson.loads(options.extracted)  # noqa: TID251 - written by the other process
+            found = find_evidence(page, extracted, url=source.final_url)
+            formats = {EVIDENCE: msgspec.to_builtins(found)}
+            return Scraped(None, formats, {}, {}, (), None, frozenset(), "", "")
         if options.schema is None:
             return _with_source(scrape(source, options, outlinks=outlinks))
         scraped = _scrape_and_extract(source, options, options.schema, outlinks=outlinks)
@@ -74,17 +83,6 @@ def _with_source(scraped: Scraped) -> Scraped:
         return scraped
     formats = {**scraped.formats, SOURCE: scraped.text}
     return msgspec.structs.replace(scraped, formats=formats)
-
-
-def _find_evidence(source: FetchedResponse, extracted: str) -> Scraped:
-    """Return the evidence of extracted values as the only format."""
-    # Most workers never extract: their start and their memory go without.
-    from webdata_nb.page.extract.evidence.evidence import find_evidence  # noqa: PLC0415
-
-    page = source.load_body().body.decode("utf-8", "replace")
-    found = find_evidence(page, orjson.loads(extracted), url=source.final_url)  # noqa: TID251 - written by the other process
-    formats = {EVIDENCE: msgspec.to_builtins(found)}
-    return Scraped(None, formats, {}, {}, (), None, frozenset(), "", "")
 
 
 def _scrape_and_extract(
