@@ -421,40 +421,30 @@ def open_schema(connection: psycopg.Connection[Any], schema: str | None = None) 
         Another version created them, or the role lacks rights.
     """
     try:
-        _create_schema(connection, schema)
+        with connection.transaction():
+            # Of several processes that start together one creates the tables, and the others wait.
+            connection.execute(f"SET LOCAL lock_timeout = '{SCHEMA_LOCK_S}s'")
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('webdata schema'))")
+            if schema is not None:
+                name = sql.Identifier(schema)
+                connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+                _select_schema(connection, schema)
+            connection.execute(_NEW_TABLE)
+            row = connection.execute("SELECT MAX(version) FROM schema_version").fetchone()
+            if present := int((row and row[0]) or 0):
+                check_schema(present, ANOTHER)
+                return
+            connection.execute(postgres_schema())
+            connection.execute("INSERT INTO schema_version VALUES (%s)", [SCHEMA_VERSION])
     except (errors.InsufficientPrivilege, errors.InvalidSchemaName) as error:
-        raise StoreForbidden(_missing_rights(connection)) from error
-
-
-def _missing_rights(connection: psycopg.Connection[Any]) -> str:
-    role = connection.info.user
-    return (
-        f"the role {role} lacks rights in the database {connection.info.dbname}: it needs a schema "
-        f"in which it may create tables, such as by CREATE SCHEMA {role} AUTHORIZATION {role}"
-    )
+        role = connection.info.user
+        raise StoreForbidden(
+            f"the role {role} lacks rights in the database {connection.info.dbname}: it needs a "
+            f"schema in which it may create tables, such as by CREATE SCHEMA {role} AUTHORIZATION "
+            f"{role}"
+        ) from error
 
 
 def _select_schema(connection: psycopg.Connection[Any], schema: str) -> None:
     name = sql.Identifier(schema)
     connection.execute(sql.SQL("SET search_path = {}").format(name))
-
-
-def _create_schema(connection: psycopg.Connection[Any], schema: str | None) -> None:
-    """Create the tables in one transaction, or check their version.
-
-    Of several processes that start together one creates them, and the others wait for it.
-    """
-    with connection.transaction():
-        connection.execute(f"SET LOCAL lock_timeout = '{SCHEMA_LOCK_S}s'")
-        connection.execute("SELECT pg_advisory_xact_lock(hashtext('webdata schema'))")
-        if schema is not None:
-            name = sql.Identifier(schema)
-            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
-            _select_schema(connection, schema)
-        connection.execute(_NEW_TABLE)
-        row = connection.execute("SELECT MAX(version) FROM schema_version").fetchone()
-        if present := int((row and row[0]) or 0):
-            check_schema(present, ANOTHER)
-            return
-        connection.execute(postgres_schema())
-        connection.execute("INSERT INTO schema_version VALUES (%s)", [SCHEMA_VERSION])

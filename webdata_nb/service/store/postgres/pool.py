@@ -15,7 +15,6 @@ from psycopg.abc import PQGen
 from psycopg.rows import DictRow, Row, dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from webdata_nb.page.errors import ApplicationError
 from webdata_nb.service.errors import (
     DiskFull,
     OtherSchema,
@@ -149,10 +148,6 @@ def _settings_problems(connection: Connection) -> Iterator[str]:
             f"idle_session_timeout = {timeout} ends connections that wait for signals: set "
             "idle_session_timeout = 0"
         )
-    yield from _connection_problems(connection)
-
-
-def _connection_problems(connection: Connection) -> Iterator[str]:
     row = connection.execute(
         "SELECT current_setting('max_connections')::int"
         " - current_setting('superuser_reserved_connections')::int,"
@@ -243,25 +238,18 @@ def translated() -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        service_error = _service_error(error)
-        if service_error is None:
-            raise
-        raise service_error from error
-
-
-def _service_error(error: psycopg.Error) -> ApplicationError | None:
-    reason = first_line(error)
-    if isinstance(error, _DAMAGED):
-        return StoreDamaged(
-            f"the service's database is damaged ({reason}): restore it from a backup"
-        )
-    if isinstance(error, errors.DiskFull):
-        return DiskFull("the disk of the service's database is full")
-    if isinstance(error, _BUSY) or _is_content_race(error):
-        return StoreBusy(f"the service's database is busy ({reason})")
-    if isinstance(error, _UNAVAILABLE):
-        return StoreUnavailable(f"the service's database is not available ({reason})")
-    return None
+        reason = first_line(error)
+        if isinstance(error, _DAMAGED):
+            raise StoreDamaged(
+                f"the service's database is damaged ({reason}): restore it from a backup"
+            ) from error
+        if isinstance(error, errors.DiskFull):
+            raise DiskFull("the disk of the service's database is full") from error
+        if isinstance(error, _BUSY) or _is_content_race(error):
+            raise StoreBusy(f"the service's database is busy ({reason})") from error
+        if isinstance(error, _UNAVAILABLE):
+            raise StoreUnavailable(f"the service's database is not available ({reason})") from error
+        raise
 
 
 def first_line(error: psycopg.Error) -> str:
@@ -509,15 +497,14 @@ class ServerClock:
     def synchronize(self, connection: psycopg.Connection[Any]) -> None:
         """Measure the offset."""
         self._measured_at = time.monotonic()
-        samples = [_sample(connection) for _ in range(_SAMPLES)]
+        samples = []
+        for _ in range(_SAMPLES):
+            start = time.monotonic()
+            cursor = connection.execute(
+                "SELECT EXTRACT(EPOCH FROM clock_timestamp())::float8 AS now"
+            )
+            end = time.monotonic()
+            row = cursor.fetchone()
+            server_time = float(row["now"]) if row else 0.0
+            samples.append((end - start, server_time - (start + end) / 2))
         self.offset = min(samples)[1]
-
-
-def _sample(connection: psycopg.Connection[Any]) -> tuple[float, float]:
-    """Return the duration of a request, and the offset by it."""
-    start = time.monotonic()
-    cursor = connection.execute("SELECT EXTRACT(EPOCH FROM clock_timestamp())::float8 AS now")
-    end = time.monotonic()
-    row = cursor.fetchone()
-    server_time = float(row["now"]) if row else 0.0
-    return end - start, server_time - (start + end) / 2
