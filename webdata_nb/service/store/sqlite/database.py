@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 
 import orjson
 
-from webdata_nb.page.errors import ApplicationError
 from webdata_nb.service.encryption import KEY_FILE, KeyFile, SecretCipher
 from webdata_nb.service.errors import (
     DiskFull,
@@ -86,27 +85,20 @@ def translated(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        service_error = _service_error(error, path)
-        if service_error is None:
-            raise
-        raise service_error from error
-
-
-def _service_error(error: sqlite3.Error, path: Path) -> ApplicationError | None:
-    code = primary_code(error)
-    if code in _DAMAGED:
-        return StoreDamaged(
-            f"the database {path} is damaged ({error}): `webdata store check` lists what is wrong; "
-            "put a backup in its place (`webdata store backup` makes them), or move the file away "
-            "to start with an empty one"
-        )
-    if code == sqlite3.SQLITE_FULL or (code in _BROKEN and _no_space(path)):
-        return DiskFull("the disk of the service's database is full")
-    if code in _BUSY:
-        return StoreBusy("another process holds the service's database")
-    if code in _BROKEN:
-        return StoreUnavailable(f"the service's database is not available ({error})")
-    return None
+        code = primary_code(error)
+        if code in _DAMAGED:
+            raise StoreDamaged(
+                f"the database {path} is damaged ({error}): `webdata store check` lists what is "
+                "wrong; put a backup in its place (`webdata store backup` makes them), or move the "
+                "file away to start with an empty one"
+            ) from error
+        if code == sqlite3.SQLITE_FULL or (code in _BROKEN and _no_space(path)):
+            raise DiskFull("the disk of the service's database is full") from error
+        if code in _BUSY:
+            raise StoreBusy("another process holds the service's database") from error
+        if code in _BROKEN:
+            raise StoreUnavailable(f"the service's database is not available ({error})") from error
+        raise
 
 
 def _no_space(path: Path) -> bool:
@@ -144,29 +136,35 @@ class GroupCommitWriter:
         await asyncio.to_thread(self._thread.join)
 
     def _work(self) -> None:
-        while (group := self._next_group()) is not None:
+        while (first := self._changes.get()) is not None:
+            group = [first]
+            while len(group) < _MAX_GROUP:
+                try:
+                    change = self._changes.get_nowait()
+                except queue.Empty:
+                    break
+                if change is None:
+                    self._changes.put(None)
+                    break
+                group.append(change)
             self._commit(group)
         self._close_connection()
 
-    def _next_group(self) -> list[_Change] | None:
-        first = self._changes.get()
-        if first is None:
-            return None
-        group = [first]
-        while len(group) < _MAX_GROUP:
-            try:
-                change = self._changes.get_nowait()
-            except queue.Empty:
-                break
-            if change is None:
-                self._changes.put(None)
-                break
-            group.append(change)
-        return group
-
     def _commit(self, group: list[_Change]) -> None:
         try:
-            results = self._run_transaction(group)
+            if self._connection is None:
+                self._connection = self._connect()
+            connection = self._connection
+            connection.execute("BEGIN IMMEDIATE")
+            results: list[_Result]
+            if len(group) == 1:  # the transaction is its savepoint
+                [(only, future)] = group
+                results = [(future, only(connection), None)]
+            else:
+                results = [
+                    (future, *_run_in_savepoint(connection, change)) for change, future in group
+                ]
+            connection.execute("COMMIT")
         except BaseException as error:  # noqa: BLE001 - every caller must receive it
             self._roll_back()
             if len(group) > 1 and not is_busy(error):
@@ -182,20 +180,6 @@ class GroupCommitWriter:
         for loop, loop_results in by_loop.items():
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_set_futures, loop_results)
-
-    def _run_transaction(self, group: list[_Change]) -> list[_Result]:
-        if self._connection is None:
-            self._connection = self._connect()
-        connection = self._connection
-        connection.execute("BEGIN IMMEDIATE")
-        results: list[_Result]
-        if len(group) == 1:  # the transaction is its savepoint
-            [(change, future)] = group
-            results = [(future, change(connection), None)]
-        else:
-            results = [(future, *_run_in_savepoint(connection, change)) for change, future in group]
-        connection.execute("COMMIT")
-        return results
 
     def _roll_back(self) -> None:
         """Undo an open transaction; replace a connection that cannot."""
@@ -443,7 +427,19 @@ class SqliteDatabase(SqlDatabase):
         connection = self._connect()
         try:
             _check_quickly(connection)
-            _create_schema(connection)
+            if _version(connection):
+                return
+            code = _COMMENT.sub("", schema())
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                if not _version(connection):  # another process may have created the tables
+                    for statement in code.split(";"):
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
         finally:
             connection.close()
 
@@ -494,23 +490,6 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
 
 def _version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _create_schema(connection: sqlite3.Connection) -> None:
-    """Create the tables in an empty file, in one transaction; another process may do it first."""
-    if _version(connection):
-        return
-    code = _COMMENT.sub("", schema())
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if not _version(connection):
-            for statement in code.split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
 
 
 # Less free space than this stays in the file, for the next rows.
@@ -585,8 +564,10 @@ def check_database(path: Path) -> list[CheckResult]:
             if integrity.problems:
                 return [integrity]
             check_version(connection, path)
+            rows = connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_PROBLEMS)
+            problems = tuple(f"row {row[1]} of {row[0]} has no {row[2]}" for row in rows)
             contradictions = find_contradictions(SqliteTransaction(connection))
-            return [integrity, _check_foreign_keys(connection), *contradictions]
+            return [integrity, CheckResult("foreign keys", problems), *contradictions]
         except sqlite3.DatabaseError as error:
             if not is_damaged(error):
                 raise
@@ -617,12 +598,6 @@ def _connect_for_reading(path: Path) -> sqlite3.Connection:
 def _check_integrity(connection: sqlite3.Connection) -> CheckResult:
     lines = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})")]
     return CheckResult("file", () if lines == ["ok"] else tuple(lines))
-
-
-def _check_foreign_keys(connection: sqlite3.Connection) -> CheckResult:
-    rows = connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_PROBLEMS)
-    problems = tuple(f"row {row[1]} of {row[0]} has no {row[2]}" for row in rows)
-    return CheckResult("foreign keys", problems)
 
 
 def back_up(source: Path, target: Path) -> int:
