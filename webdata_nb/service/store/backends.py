@@ -167,28 +167,23 @@ async def check_store(
     PostgreSQL checks its files itself. Contradictions are looked for in a store of this release.
     See `check_database` and `check_server`. `check_segments` checks the files of such a store.
     """
-    results, is_readable = await _check_store(data_dir, url)
+    if url is None:
+        results = await asyncio.to_thread(check_database, data_dir / DATABASE_FILE)
+        is_readable = len(results) > 1
+    else:
+        with _driver():
+            from webdata_nb.service.store.postgres.pool import (  # noqa: PLC0415
+                check_server,
+                has_current_schema,
+            )
+        results = await asyncio.to_thread(check_server, url)
+        is_readable = has_current_schema(results)
+        if is_readable:
+            async with _postgres_database(url) as database:
+                results += await database.query(lambda each: list(find_contradictions(each)))
     if is_readable and check_segments is not None:
         results += await check_segments(partial(read_segments, data_dir, url))
     return results
-
-
-async def _check_store(data_dir: Path, url: str | None) -> tuple[list[CheckResult], bool]:
-    """Return the results, and whether the store can be read."""
-    if url is None:
-        results = await asyncio.to_thread(check_database, data_dir / DATABASE_FILE)
-        return results, len(results) > 1
-    with _driver():
-        from webdata_nb.service.store.postgres.pool import (  # noqa: PLC0415
-            check_server,
-            has_current_schema,
-        )
-    results = await asyncio.to_thread(check_server, url)
-    if not has_current_schema(results):
-        return results, False
-    async with _postgres_database(url) as database:
-        found = await database.query(lambda transaction: list(find_contradictions(transaction)))
-    return results + found, True
 
 
 async def read_segments(data_dir: Path, url: str | None = None) -> list[SegmentContents]:

@@ -57,10 +57,14 @@ class Indexer:
             jobs = await self._source.jobs_by_id(
                 job_id for job_id, count in published.items() if count > cursors.get(job_id, 0)
             )
-            # A search without formats lists results, and fetches no pages.
-            cursors |= await self._skip_jobs(
-                [job for job in jobs if not job.request.get("formats", True)]
-            )
+            # A search without formats lists results, and fetches no pages: its rows are skipped.
+            skipped: dict[str, dict[str, int]] = {}
+            for job in jobs:
+                if not job.request.get("formats", True):
+                    skipped.setdefault(job.account_id, {})[job.id] = job.published
+            for owner, ends in skipped.items():
+                await self._index.set_cursors(owner, ends)
+                cursors |= ends
             for job in jobs:
                 start, upto = -1, cursors.get(job.id, 0)
                 while start < upto < job.published:
@@ -68,15 +72,6 @@ class Indexer:
                         return False
                     start, upto = upto, await self._index_batch(job, upto)
         return True
-
-    async def _skip_jobs(self, jobs: Sequence[JobRecord]) -> dict[str, int]:
-        """Mark jobs as indexed without their rows; return their cursors."""
-        by_account: dict[str, dict[str, int]] = {}
-        for job in jobs:
-            by_account.setdefault(job.account_id, {})[job.id] = job.published
-        for account_id, cursors in by_account.items():
-            await self._index.set_cursors(account_id, cursors)
-        return {job.id: job.published for job in jobs}
 
     async def _index_batch(self, job: JobRecord, start: int) -> int:
         """Index a batch of a job's rows; return the position after it.
@@ -92,6 +87,11 @@ class Indexer:
         )
         if not rows:
             return start
+        # Whether each visited site was reachable at the last visit, by origin.
+        reachable = {
+            origin_of(row.url): row.success or row.journal.get("reason") not in _UNREACHABLE
+            for row in rows
+        }
         pages = [] if job.is_private else await asyncio.to_thread(_indexed_pages, rows)
         upto = await self._index.add(
             job.account_id,
@@ -99,7 +99,11 @@ class Indexer:
             pages,
             start=start,
             upto=rows[-1].position + 1,
-            reachable=_reachable_sites(rows),
+            reachable={
+                origin: each
+                for origin, each in reachable.items()
+                if len(origin) <= _MAX_ORIGIN_CHARS
+            },
         )
         if await self._source.is_expired(job.id):  # since its rows were read
             await self._index.delete(job.id)
@@ -109,15 +113,6 @@ class Indexer:
 
 def _indexed_pages(rows: Sequence[UnindexedRow]) -> list[IndexedPage]:
     return [page for row in rows if (page := indexed_page(row))]
-
-
-def _reachable_sites(rows: Sequence[UnindexedRow]) -> dict[str, bool]:
-    """Return whether each visited site was reachable at the last visit, by origin."""
-    reachable = {
-        origin_of(row.url): row.success or row.journal.get("reason") not in _UNREACHABLE
-        for row in rows
-    }
-    return {origin: each for origin, each in reachable.items() if len(origin) <= _MAX_ORIGIN_CHARS}
 
 
 class BackgroundIndexer:
@@ -150,25 +145,19 @@ class BackgroundIndexer:
             if await self._is_busy():
                 return False
             async with self._store.exclusive("indexer") as is_first:
-                return (
-                    is_first
-                    and await self._pack_receipts()
-                    and await self._indexer.catch_up(is_busy=self._is_busy)
-                )
+                if not is_first:
+                    return False
+                while await self._store.retention.pack_receipts():
+                    if await self._is_busy():
+                        return False
+                await self._store.retention.return_space()
+                return await self._indexer.catch_up(is_busy=self._is_busy)
         except StoreUnavailable as error:
             log.warning("pages are not indexed for local search: %s; trying again", error)
         except Exception:
             log.exception("pages could not be indexed for local search; trying again")
         await asyncio.sleep(RETRY_DELAY_S)
         return False
-
-    async def _pack_receipts(self) -> bool:
-        """Pack the receipts of ended jobs; return whether all of them are."""
-        while await self._store.retention.pack_receipts():
-            if await self._is_busy():
-                return False
-        await self._store.retention.return_space()
-        return True
 
     async def _is_busy(self) -> bool:
         return await self._store.active_jobs() > 0

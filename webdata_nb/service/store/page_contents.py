@@ -131,12 +131,18 @@ def whole_entry(entry: JournalEntry) -> JournalEntry:
     if entry.content_id is None:
         return entry
     content = _content_of(entry)
+    shared, visit = _MEMBERS.decode(content["row"]), _MEMBERS.decode(entry.page or b"")
+    if not visit.keys() <= shared.keys():
+        raise DamagedContent("the stored page is damaged: its content belongs to another row")
+    if _METADATA in visit:
+        metadata = _MEMBERS.decode(shared[_METADATA]) | _MEMBERS.decode(visit[_METADATA])
+        visit[_METADATA] = msgspec.Raw(msgspec.json.encode(metadata))
     return JournalEntry(
         entry.ordinal,
         entry.url,
         entry.success,
         journal=entry.journal or bytes(content.get("journal", b"")),
-        page=_joined(_MEMBERS.decode(content["row"]), entry.page or b""),
+        page=msgspec.json.encode(shared | visit),
         position=entry.position,
         visit=entry.visit,
         source=bytes(content.get("source", b"")),
@@ -182,35 +188,20 @@ def damaged_row(entry: JournalEntry, error: DamagedContent) -> bytes:
     return orjson.dumps(row)
 
 
-def _joined(shared: _Members, visit_json: bytes) -> bytes:
-    """Return the JSON of a row."""
-    visit = _MEMBERS.decode(visit_json)
-    if not visit.keys() <= shared.keys():
-        raise DamagedContent("the stored page is damaged: its content belongs to another row")
-    if _METADATA in visit:
-        metadata = _MEMBERS.decode(shared[_METADATA]) | _MEMBERS.decode(visit[_METADATA])
-        visit[_METADATA] = msgspec.Raw(msgspec.json.encode(metadata))
-    return msgspec.json.encode(shared | visit)
-
-
 def content_text(
     content_id: bytes | None, body: bytes | None, size: int, text: bytes | None = None
 ) -> bytes:
     """Return the text of a content, decompressed without `text`; raises `DamagedContent`."""
     if text is None:
-        text = _decompressed(body, size)
+        if body is None:
+            raise DamagedContent("the stored page is damaged: its content is missing")
+        try:
+            # A damaged header may announce any size.
+            if zstd.get_frame_info(body).decompressed_size != size:
+                raise DamagedContent("the stored page is damaged: its content has another size")
+            text = zstd.decompress(body)
+        except zstd.ZstdError as error:
+            raise DamagedContent("the stored page is damaged: it cannot be decompressed") from error
     if id_of(text) != content_id:
         raise DamagedContent("the stored page is damaged: its content has another checksum")
     return text
-
-
-def _decompressed(body: bytes | None, size: int) -> bytes:
-    if body is None:
-        raise DamagedContent("the stored page is damaged: its content is missing")
-    try:
-        # A damaged header may announce any size.
-        if zstd.get_frame_info(body).decompressed_size != size:
-            raise DamagedContent("the stored page is damaged: its content has another size")
-        return zstd.decompress(body)
-    except zstd.ZstdError as error:
-        raise DamagedContent("the stored page is damaged: it cannot be decompressed") from error

@@ -136,7 +136,12 @@ class JobSpool(PageSpool):
         size = sum(map(len, parts))
         if not self._directory.reserve(size):
             return None
-        self._sizes[ordinal], self._files[ordinal] = size, self._next_file()
+        if self._free_files:
+            number = self._free_files.pop()
+        else:
+            number = self._file_count
+            self._file_count += 1
+        self._sizes[ordinal], self._files[ordinal] = size, number
         try:
             if size > LARGE_RECORD_BYTES:
                 await asyncio.to_thread(self._write_file, ordinal, parts)
@@ -175,12 +180,6 @@ class JobSpool(PageSpool):
         if size > LARGE_RECORD_BYTES:
             with suppress(OSError):
                 Path(path).unlink()
-
-    def _next_file(self) -> int:
-        if self._free_files:
-            return self._free_files.pop()
-        self._file_count += 1
-        return self._file_count - 1
 
     def _path(self, ordinal: int) -> str:
         return f"{self._folder}/{self._files[ordinal]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,6 @@ from webdata_nb.service.store.sql.connection import (
     QUEUE_LANE,
     VERSION_S,
     SqlDatabase,
-    SqlRow,
     Transaction,
 )
 from webdata_nb.service.store.sql.contents import (
@@ -284,9 +283,9 @@ class CheckResult:
 
 def find_contradictions(transaction: Transaction) -> Iterator[CheckResult]:
     """Run every check of the stored data, in a fixed order."""
-    for check, statement, describe in _CHECKS:
+    for check, statement, problem in _CHECKS:
         rows = transaction.rows(statement, limit=MAX_PROBLEMS)
-        yield CheckResult(check, tuple(map(describe, rows)))
+        yield CheckResult(check, tuple(map(problem.format_map, rows)))
     yield CheckResult("contents", tuple(islice(_wrong_contents(transaction), MAX_PROBLEMS)))
 
 
@@ -300,46 +299,32 @@ def _wrong_contents(transaction: Transaction) -> Iterator[str]:
     while rows := transaction.rows("contents", after=after, limit=_SLICE):
         after = rows[-1]["id"]
         for row in rows:
-            if row["body"] is not None and (problem := _damage(row)):
-                yield f"content {bytes(row['id']).hex()}: {problem}"
+            if row["body"] is None:  # in a segment
+                continue
+            try:
+                content_text(row["id"], row["body"], row["size"])
+            except DamagedContent as error:
+                yield f"content {bytes(row['id']).hex()}: {error}"
 
 
-def _damage(row: SqlRow) -> str:
-    try:
-        content_text(row["id"], row["body"], row["size"])
-    except DamagedContent as error:
-        return str(error)
-    return ""
-
-
-def _describe_counts(row: SqlRow) -> str:
-    return f"job {row['id']}: {row['counted']} counted, {row['found']} found"
-
-
-def _describe_rows(row: SqlRow) -> str:
-    return f"{_describe_counts(row)}, the last at position {row['upto'] - 1}"
-
-
-def _describe_receipt(row: SqlRow) -> str:
-    return f"{_describe_counts(row)} of outcome {row['outcome']}"
-
-
-def _describe_balance(row: SqlRow) -> str:
-    return (
-        f"account {row['id']}: balance {row['monthly_left']} + {row['topup_left']} after "
-        f"{row['lines']} lines, ledger {row['monthly']} + {row['topup']} in {row['found']}"
-    )
-
-
-def _describe_usage(row: SqlRow) -> str:
-    return f"account {row['id']}: {row['counted']} credits counted, {row['found']} in the ledger"
-
-
-_CHECKS: Final[tuple[tuple[str, str, Callable[[SqlRow], str]], ...]] = (
-    ("visible rows", "wrong_published", _describe_rows),
-    ("receipts", "wrong_receipts", _describe_receipt),
-    ("ledger sums", "wrong_balances", _describe_balance),
-    ("credits of jobs", "wrong_credits", _describe_counts),
-    ("counted usage", "wrong_usage", _describe_usage),
-    ("holds", "wrong_reservations", _describe_counts),
+_COUNTS: Final = "job {id}: {counted} counted, {found} found"
+# Each check with its statement, and how a row of it is described.
+_CHECKS: Final = (
+    ("visible rows", "wrong_published", f"{_COUNTS}, the last at position {{last_position}}"),
+    ("receipts", "wrong_receipts", f"{_COUNTS} of outcome {{outcome}}"),
+    (
+        "ledger sums",
+        "wrong_balances",
+        (
+            "account {id}: balance {monthly_left} + {topup_left} after {lines} lines, ledger "
+            "{monthly} + {topup} in {found}"
+        ),
+    ),
+    ("credits of jobs", "wrong_credits", _COUNTS),
+    (
+        "counted usage",
+        "wrong_usage",
+        "account {id}: {counted} credits counted, {found} in the ledger",
+    ),
+    ("holds", "wrong_reservations", _COUNTS),
 )

@@ -1,7 +1,7 @@
 -- name: wrong_published
 -- Jobs whose count of visible rows differs from the rows; expired rows may be deleted.
 SELECT job.id, job.published AS counted, COUNT(entry.position) AS found,
-  COALESCE(MAX(entry.position) + 1, 0) AS upto
+  COALESCE(MAX(entry.position), -1) AS last_position
 FROM job LEFT JOIN entry ON entry.job_id = job.id AND entry.position IS NOT NULL
 WHERE job.expired_at IS NULL
 GROUP BY job.id
