@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -32,6 +34,8 @@ _MOST_JOBS: Final = 50_000
 _NUMBER: Final = re.compile(r"\d+")
 # Days that no transaction can add to any more.
 _CLOSED_AFTER_S: Final = 2 * 86_400.0
+# The statuses of providers that have answered.
+_ANSWERS: Final = frozenset({"ok", "empty"})
 Rows = list[dict[str, Any]]
 
 
@@ -220,33 +224,12 @@ def _usage(transaction: Transaction, values: Mapping[str, Any], query: Query) ->
     ]
 
 
-def _refusals(transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
+def _sums(view: str, transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
+    """Return the rows of a view whose statement has its columns."""
+    columns = [column.name for column in VIEWS[view].columns]
     filters = _picked(values, "account_id", "since_day", "limit")
-    return [
-        {
-            "account": row["account"],
-            "key": row["key_id"],
-            "status": row["status"],
-            "reason": row["reason"],
-            "requests": int(row["requests"]),
-            "last": row["last_at"],
-        }
-        for row in transaction.rows("operator_refusals", **filters)
-    ]
-
-
-def _outcomes(transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
-    filters = _picked(values, "account_id", "since_day", "limit")
-    return [
-        {
-            "account": row["account"],
-            "kind": row["kind"],
-            "outcome": row["outcome"],
-            "urls": int(row["urls"]),
-            "last": row["last_at"],
-        }
-        for row in transaction.rows("operator_outcomes", **filters)
-    ]
+    rows = transaction.rows(f"operator_{view}", **filters)
+    return [{name: row[name] for name in columns} for row in rows]
 
 
 def _providers(transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
@@ -259,32 +242,28 @@ def _providers(transaction: Transaction, values: Mapping[str, Any], _query: Quer
     filters = _picked(values, "account_id", "since_day")
     for row in transaction.rows("operator_providers", **filters):
         statuses[row["provider"]][row["status"]] = row
-    return [
-        _provider_row(name, statuses[name], pauses.get(name))
-        for name in sorted(statuses.keys() | pauses.keys())
-    ]
-
-
-_ANSWERS: Final = frozenset({"ok", "empty"})
-
-
-def _provider_row(
-    name: str, statuses: Mapping[str, SqlRow], paused: float | None
-) -> dict[str, Any]:
-    failures = {key: row for key, row in statuses.items() if key not in _ANSWERS}
-    answers = [row for key, row in statuses.items() if key in _ANSWERS]
-    latest = max(failures, key=lambda key: failures[key]["last_at"], default="")
-    return {
-        "provider": name,
-        "attempts": sum(int(row["attempts"]) for row in statuses.values()),
-        "failed": sum(int(row["attempts"]) for row in failures.values()),
-        "failures": ", ".join(
-            f"{int(row['attempts'])} {key}" for key, row in sorted(failures.items())
-        ),
-        "last_answer": max((row["last_at"] for row in answers), default=None),
-        "last_failure": failures[latest]["last_at"] if latest else None,
-        "paused": paused,
-    }
+    providers = []
+    for name in sorted(statuses.keys() | pauses.keys()):
+        answers, failures = [], {}
+        for status, row in statuses[name].items():
+            if status in _ANSWERS:
+                answers.append(row)
+            else:
+                failures[status] = row
+        providers.append(
+            {
+                "provider": name,
+                "attempts": sum(int(row["attempts"]) for row in statuses[name].values()),
+                "failed": sum(int(row["attempts"]) for row in failures.values()),
+                "failures": ", ".join(
+                    f"{int(row['attempts'])} {status}" for status, row in sorted(failures.items())
+                ),
+                "last_answer": max((row["last_at"] for row in answers), default=None),
+                "last_failure": max((row["last_at"] for row in failures.values()), default=None),
+                "paused": pauses.get(name),
+            }
+        )
+    return providers
 
 
 def _webhooks(transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
@@ -326,7 +305,9 @@ def _sites(transaction: Transaction, values: Mapping[str, Any], query: Query) ->
     sites: dict[str, dict[str, Any]] = {}
     rows = transaction.rows("operator_crawls", **_picked(values, "account_id", "since", "most"))
     for row in rows:
-        name = _host(row["subject"])
+        name = row["subject"]
+        with suppress(ValueError):
+            name = urlsplit(name).hostname or name
         site = sites.setdefault(
             name, {"site": name, "crawls": 0, "running": 0, "pages": 0, "failed": 0, "ran": 0.0}
         )
@@ -342,13 +323,6 @@ def _sites(transaction: Transaction, values: Mapping[str, Any], query: Query) ->
         key=lambda site: -(site["ran"] if site["per_page"] is None else site["per_page"]),
     )
     return slowest[: query.limit]
-
-
-def _host(subject: str) -> str:
-    try:
-        return urlsplit(subject).hostname or subject
-    except ValueError:
-        return subject
 
 
 def _failures(transaction: Transaction, values: Mapping[str, Any], query: Query) -> Rows:
@@ -422,9 +396,9 @@ def _keys(transaction: Transaction, values: Mapping[str, Any], _query: Query) ->
 _READERS: Final[Mapping[str, Callable[[Transaction, Mapping[str, Any], Query], Rows]]] = {
     "jobs": _jobs,
     "failures": _failures,
-    "outcomes": _outcomes,
+    "outcomes": partial(_sums, "outcomes"),
     "usage": _usage,
-    "refusals": _refusals,
+    "refusals": partial(_sums, "refusals"),
     "sites": _sites,
     "providers": _providers,
     "webhooks": _webhooks,

@@ -51,8 +51,8 @@ GROUP BY 1, 2, 3, 4 ORDER BY 3, 1, 2, 4 LIMIT :limit;
 
 -- name: operator_refusals
 -- Who was refused, how often and why; the account and the key are empty where a request had none.
-SELECT COALESCE(account.name, '') AS account, usage.key_id, usage.label AS status,
-  usage.kind AS reason, SUM(usage.amount) AS requests, MAX(usage.last_at) AS last_at
+SELECT COALESCE(account.name, '') AS account, usage.key_id AS key, usage.label AS status,
+  usage.kind AS reason, SUM(usage.amount) AS requests, MAX(usage.last_at) AS last
 FROM usage LEFT JOIN account ON account.id = usage.account_id
 WHERE usage.fact = 'refused' AND usage.day >= :since_day
   AND (CAST(:account_id AS TEXT) IS NULL OR usage.account_id = :account_id)
@@ -62,7 +62,7 @@ ORDER BY SUM(usage.amount) DESC, usage.key_id LIMIT :limit;
 -- name: operator_outcomes
 -- What became of the URLs of ended jobs.
 SELECT COALESCE(account.name, '') AS account, usage.kind, usage.label AS outcome,
-  SUM(usage.amount) AS urls, MAX(usage.last_at) AS last_at
+  SUM(usage.amount) AS urls, MAX(usage.last_at) AS last
 FROM usage LEFT JOIN account ON account.id = usage.account_id
 WHERE usage.fact = 'urls' AND usage.day >= :since_day
   AND (CAST(:account_id AS TEXT) IS NULL OR usage.account_id = :account_id)
