@@ -394,7 +394,21 @@ class LockedCredits:
     ) -> None:
         for line in lines:
             self._line_count += 1
-            self._add_line(line, reservation_id)
+            charge = line.charge
+            self._transaction.send(
+                "add_ledger_line",
+                account_id=self.account.id,
+                line=self._line_count,
+                at=self._now,
+                kind=line.kind,
+                monthly=line.monthly,
+                topup=line.topup,
+                hold_id=reservation_id,
+                platform=charge and charge.platform,
+                operation=charge and charge.operation,
+                units=charge and charge.units,
+                credits=charge.credits if charge else 0,
+            )
         self.account = replace(self.account, balance=balance)
         if not lines and balance == self._stored_balance:
             return
@@ -406,23 +420,6 @@ class LockedCredits:
             topup_left=balance.topup_left,
             period_start=balance.period_start,
             lines=self._line_count,
-        )
-
-    def _add_line(self, line: LedgerLine, reservation_id: str | None) -> None:
-        charge = line.charge
-        self._transaction.send(
-            "add_ledger_line",
-            account_id=self.account.id,
-            line=self._line_count,
-            at=self._now,
-            kind=line.kind,
-            monthly=line.monthly,
-            topup=line.topup,
-            hold_id=reservation_id,
-            platform=charge and charge.platform,
-            operation=charge and charge.operation,
-            units=charge and charge.units,
-            credits=charge.credits if charge else 0,
         )
 
 
@@ -930,37 +927,30 @@ def _import(transaction: Transaction, account: ExportedAccount, now: float) -> b
         held = [{**each.model_dump(), "key_id": None} for each in account.reservations]
         LockedCredits.lock(transaction, account.id, now).charge(held, ())
     else:
-        _check_same(transaction, account, present)
+        # It must have been imported from this state of the account.
+        known = [(row["id"], row["created_at"]) for row in present]
+        if known != [(account.id, account.created_at)]:
+            raise AccountImportRefused(
+                f"the database has another account named {account.name!r}, or of its id: import "
+                "into a database without accounts"
+            )
+        stored = transaction.rows("ledger", account_id=account.id)[: len(account.ledger)]
+        if [_record(ExportedLine, row) for row in stored] != account.ledger:
+            raise AccountImportRefused(
+                f"the database has the account {account.name!r} with other credits than the file: "
+                "credits of two states are not merged"
+            )
     for key in account.keys:
-        _import_key(transaction, account, key)
+        same = transaction.rows("key_with_hash", id=key.id, hash=key.hash)
+        if not same:
+            transaction.send("import_key", account_id=account.id, **key.model_dump())
+        elif [(row["id"], row["account_id"], row["hash"]) for row in same] != [
+            (key.id, account.id, key.hash)
+        ]:
+            raise AccountImportRefused(
+                f"the database has another key of the id or hash of {key.id}"
+            )
     return not present
-
-
-def _check_same(
-    transaction: Transaction, account: ExportedAccount, present: Sequence[SqlRow]
-) -> None:
-    """Raise `AccountImportRefused` unless an account was imported from this state of it."""
-    if [(row["id"], row["created_at"]) for row in present] != [(account.id, account.created_at)]:
-        raise AccountImportRefused(
-            f"the database has another account named {account.name!r}, or of its id: import into a "
-            "database without accounts"
-        )
-    stored = transaction.rows("ledger", account_id=account.id)[: len(account.ledger)]
-    if [_record(ExportedLine, row) for row in stored] != account.ledger:
-        raise AccountImportRefused(
-            f"the database has the account {account.name!r} with other credits than the file: "
-            "credits of two states are not merged"
-        )
-
-
-def _import_key(transaction: Transaction, account: ExportedAccount, key: ExportedKey) -> None:
-    present = transaction.rows("key_with_hash", id=key.id, hash=key.hash)
-    if not present:
-        transaction.send("import_key", account_id=account.id, **key.model_dump())
-    elif [(row["id"], row["account_id"], row["hash"]) for row in present] != [
-        (key.id, account.id, key.hash)
-    ]:
-        raise AccountImportRefused(f"the database has another key of the id or hash of {key.id}")
 
 
 def _change_nothing(_transaction: Transaction) -> None:

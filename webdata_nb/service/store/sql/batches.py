@@ -111,18 +111,16 @@ class JobFinish:
         if not ended:
             raise LeaseLost(job_id)
         job = settle_end(transaction, ended[0], settlement, self.cipher, self.now)
-        rows = self._all_rows(job) if are_new else ()
+        rows: tuple[bytes, ...] = ()
+        if are_new:
+            # The visible rows of the job, if its last batches have all of them.
+            entries = [entry for batch in self.commit.batches for entry in batch.entries]
+            visible = {each.position: each.page for each in entries if each.position is not None}
+            is_whole = all(each.content_id is None for each in entries)
+            if len(visible) == job.published and is_whole:
+                rows = tuple(visible[position] or b"" for position in sorted(visible))
         counts = receipt_counts(settlement[-1])
         return JobSnapshot(job, rows, Receipt(counts=counts, examples={}))
-
-    def _all_rows(self, job: JobRecord) -> tuple[bytes, ...]:
-        """Return the visible rows of the job if its last batches have all of them."""
-        entries = [entry for batch in self.commit.batches for entry in batch.entries]
-        visible = {each.position: each.page for each in entries if each.position is not None}
-        is_whole = all(each.content_id is None for each in entries)
-        if len(visible) != job.published or not is_whole:
-            return ()
-        return tuple(visible[position] or b"" for position in sorted(visible))
 
 
 def settle_end(
@@ -147,28 +145,21 @@ def join_commits(
     """Join neighbouring commits of one lease; return each change with the number of its parts."""
     joined: list[tuple[Callable[[Transaction], Any], int]] = []
     for change in changes:
-        both = _join(joined[-1][0], change) if joined else None
-        if both is None:
-            joined.append((change, 1))
+        earlier, count = joined[-1] if joined else (None, 0)
+        commit = change.commit if isinstance(change, JobFinish) else change
+        if (
+            isinstance(earlier, BatchCommit)
+            and isinstance(commit, BatchCommit)
+            and commit.lease == earlier.lease
+            # With webhooks of pages, each delivery reports the counts of its own batch.
+            and not earlier.lease.page_events
+        ):
+            both = replace(earlier, batches=(*earlier.batches, *commit.batches))
+            later = replace(change, commit=both) if isinstance(change, JobFinish) else both
+            joined[-1] = (later, count + 1)
         else:
-            joined[-1] = (both, joined[-1][1] + 1)
+            joined.append((change, 1))
     return joined
-
-
-def _join(
-    earlier: Callable[[Transaction], Any], later: Callable[[Transaction], Any]
-) -> BatchCommit | JobFinish | None:
-    """Return two changes as one; None if they are no commits of a lease.
-
-    With webhooks of pages, each delivery reports the counts of its own batch.
-    """
-    if not isinstance(earlier, BatchCommit) or earlier.lease.page_events:
-        return None
-    commit = later.commit if isinstance(later, JobFinish) else later
-    if not isinstance(commit, BatchCommit) or commit.lease != earlier.lease:
-        return None
-    both = replace(earlier, batches=(*earlier.batches, *commit.batches))
-    return replace(later, commit=both) if isinstance(later, JobFinish) else both
 
 
 def write_batches(
@@ -288,8 +279,17 @@ class _Rows:
 
     def row_sets(self, values: Mapping[str, Any]) -> list[RowSet]:
         """Return the statements that write the rows, with further values of each."""
+        entries: list[tuple[int | None, JournalEntry]] = [*self.entries.items()]
+        entries += [(None, entry) for entry in self.updates.values()]
+        contents = [
+            {"ordinal": ordinal, "id": entry.content_id, "body": entry.body, "size": entry.size}
+            for ordinal, entry in entries
+            if entry.content_id is not None
+        ]
         rows_of_each = {
-            "put_contents": self._contents(),
+            # In one order: transactions that write the same contents do not wait for each other in
+            # a circle.
+            "put_contents": sorted(contents, key=itemgetter("id")),
             "put_entries": [
                 {**_entry_values(entry), "position": self._positions.get(ordinal)}
                 for ordinal, entry in self.entries.items()
@@ -309,21 +309,6 @@ class _Rows:
             ],
         }
         return [RowSet(name, rows, values) for name, rows in rows_of_each.items() if rows]
-
-    def _contents(self) -> list[dict[str, Any]]:
-        """Return the contents, those of new entries with their ordinal.
-
-        In one order: transactions that write the same contents do not wait for each other in a
-        circle.
-        """
-        entries: list[tuple[int | None, JournalEntry]] = [*self.entries.items()]
-        entries += [(None, entry) for entry in self.updates.values()]
-        contents = [
-            {"ordinal": ordinal, "id": entry.content_id, "body": entry.body, "size": entry.size}
-            for ordinal, entry in entries
-            if entry.content_id is not None
-        ]
-        return sorted(contents, key=itemgetter("id"))
 
     def replaced_contents(self, stored: Sequence[SqlRow]) -> set[bytes | None]:
         """Return the contents that the updated entries had before, where they have another one."""
@@ -374,16 +359,7 @@ class CheckpointChange:
                 next_ordinal=state.next_ordinal,
                 state=state.state,
             )
-        credits_, reserved = self._settle(transaction)
-        values = {**lease_values(self.lease), "now": self.now}
-        rows = transaction.rows("pass_checkpoint", **values, credits=credits_, reserved=reserved)
-        if not rows:
-            raise LeaseLost(job_id)
-        return JobStatus(rows[0]["state"]) is JobStatus.RUNNING
-
-    def _settle(self, transaction: Transaction) -> tuple[int, int | None]:
-        """Charge for the rows and reserve those that follow; return the credits of both."""
-        job_id = self.lease.job_id
+        # Charge for the rows, and reserve the credits of those that follow.
         settlement = transaction.rows_of_each(settlement_statements(job_id))
         charged_rows, [account_row], ended, _ = settlement
         row_counts = {row["charged"]: row["n"] for row in charged_rows}
@@ -391,7 +367,14 @@ class CheckpointChange:
         account = LockedCredits(transaction, account_row, self.now)
         account.charge(ended, charges, count_rows("crawl", charged_rows))
         key_id = ended[0]["key_id"] if ended else None
-        reserved = account.reserve(
-            job_id, self.checkpoint.max_charges, key_id=key_id, is_renewal=True
+        reserved = account.reserve(job_id, checkpoint.max_charges, key_id=key_id, is_renewal=True)
+        rows = transaction.rows(
+            "pass_checkpoint",
+            **lease_values(self.lease),
+            now=self.now,
+            credits=sum(charge.credits for charge in charges),
+            reserved=reserved,
         )
-        return sum(charge.credits for charge in charges), reserved
+        if not rows:
+            raise LeaseLost(job_id)
+        return JobStatus(rows[0]["state"]) is JobStatus.RUNNING

@@ -185,7 +185,10 @@ class ContentReader:
         converted: list[T] = []
         for some in _slices(pages):
             whole = await with_texts(some, self._database, self._segments)
-            converted += await _convert(whole, convert)
+            if sum(page.size for page in whole) < LARGE_BYTES:
+                converted += map(convert, whole)
+            else:
+                converted += await asyncio.to_thread(list, map(convert, whole))
         return converted
 
 
@@ -199,12 +202,6 @@ def _slices(pages: Sequence[JournalEntry]) -> Iterator[Sequence[JournalEntry]]:
             yield pages[start : end + 1]
             start, size = end + 1, 0
     yield pages[start:]
-
-
-async def _convert(pages: Sequence[JournalEntry], convert: Callable[[JournalEntry], T]) -> list[T]:
-    if sum(page.size for page in pages) < LARGE_BYTES:
-        return list(map(convert, pages))
-    return await asyncio.to_thread(lambda: list(map(convert, pages)))
 
 
 _STORE_ID: Final = "store id"

@@ -128,9 +128,14 @@ class JobQueue:
 
         def change(transaction: Transaction) -> Sequence[SqlRow]:
             transaction.send("lock_queue")
-            share = _fair_share(transaction, worker, self.database.now())
-            free = max_jobs if share is None else min(max_jobs, share - len(held_jobs))
-            spare = spare_jobs if share is None else min(spare_jobs, share - len(held_jobs) - free)
+            free, spare = max_jobs, spare_jobs
+            replicas = transaction.rows("replica_slots", since=self.database.now() - LIVE_S)
+            own_slots = next((row["slots"] for row in replicas if row["id"] == worker), None)
+            if own_slots is not None and len(replicas) > 1:
+                share = fair_share(replicas[0]["active_jobs"], [row["slots"] for row in replicas])
+                if share < own_slots:  # other replicas wait for work
+                    free = min(max_jobs, share - len(held_jobs))
+                    spare = min(spare_jobs, share - len(held_jobs) - free)
             if free + spare <= 0:
                 return ()
             return transaction.rows(
@@ -340,26 +345,24 @@ class JobQueue:
 
     async def _indexable_rows(self, rows: Sequence[SqlRow]) -> list[UnindexedRow]:
         decoded = await self.contents.convert(list(map(entry_of_row, rows)), _decoded_row)
-        return [
-            UnindexedRow(
-                position=row["position"],
-                url=fields.get("url") or row["url"],
-                title=fields.get("title"),
-                markdown=fields.get("markdown"),
-                journal=journal,
-                success=bool(row["success"]),
+        indexable = []
+        for row, (page, journal) in zip(rows, decoded, strict=True):
+            if isinstance(page, bytes):  # a large row: the database reads what is indexed
+                [indexed] = await self.database.read("indexed_fields", page=page)
+                fields: Mapping[str, Any] = orjson.loads(indexed["page"])
+            else:
+                fields = page
+            indexable.append(
+                UnindexedRow(
+                    position=row["position"],
+                    url=fields.get("url") or row["url"],
+                    title=fields.get("title"),
+                    markdown=fields.get("markdown"),
+                    journal=journal,
+                    success=bool(row["success"]),
+                )
             )
-            for row, (page, journal) in zip(rows, decoded, strict=True)
-            for fields in [await self._indexed_fields(page)]
-        ]
-
-    async def _indexed_fields(self, page: bytes | Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return at least the fields of a row that are indexed, from a large one's JSON."""
-        if not isinstance(page, bytes):
-            return page
-        [row] = await self.database.read("indexed_fields", page=page)
-        fields: Mapping[str, Any] = orjson.loads(row["page"])
-        return fields
+        return indexable
 
     async def is_over(self, job_id: str) -> bool:
         """Return whether a job has ended or is deleted."""
@@ -387,25 +390,20 @@ async def _logged(change: Coroutine[Any, Any, T], job_of: Callable[[T], JobRecor
         if done.cancelled() or done.exception() is not None:
             return
         if (job := job_of(done.result())) is not None:
-            _log_end(job)
+            event(
+                "job_ended",
+                logging.WARNING if job.state is JobStatus.FAILED else logging.INFO,
+                **event_fields(job),
+                status=job.state.value,
+                rows=job.published,
+                credits=job.credits,
+                seconds=job.elapsed(job.finished_at or job.created_at),
+                attempt=job.attempt,
+                reason=reason(job.error),
+            )
 
     ending.add_done_callback(log_end)
     return await wait_applied(ending)
-
-
-def _log_end(job: JobRecord) -> None:
-    """Log how a job ended, its rows and its credits."""
-    event(
-        "job_ended",
-        logging.WARNING if job.state is JobStatus.FAILED else logging.INFO,
-        **event_fields(job),
-        status=job.state.value,
-        rows=job.published,
-        credits=job.credits,
-        seconds=job.elapsed(job.finished_at or job.created_at),
-        attempt=job.attempt,
-        reason=reason(job.error),
-    )
 
 
 def event_fields(job: JobRecord) -> dict[str, Any]:
@@ -435,16 +433,6 @@ def _decoded_row(page: JournalEntry) -> tuple[bytes | Mapping[str, Any], Mapping
     """Return a row, or its JSON if it is large, and its journal."""
     row, journal = row_and_journal(page)
     return row if len(row) >= LARGE_BYTES else orjson.loads(row), orjson.loads(journal or b"{}")
-
-
-def _fair_share(transaction: Transaction, worker: str, now: float) -> int | None:
-    """Return how many jobs a worker may run while other replicas wait for work; None if all."""
-    replicas = transaction.rows("replica_slots", since=now - LIVE_S)
-    own_slots = next((row["slots"] for row in replicas if row["id"] == worker), None)
-    if own_slots is None or len(replicas) == 1:
-        return None
-    share = fair_share(replicas[0]["active_jobs"], [row["slots"] for row in replicas])
-    return share if share < own_slots else None
 
 
 def fair_share(active_jobs: int, slots: Sequence[int]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -69,7 +69,14 @@ class ReceiptReader:
                 stop = start + count - len(entries)
                 entries += islice(self._entries(number, outcome), start, stop)
             start = max(0, start - size)
-        return entries + self._unpacked(start, count - len(entries), outcome)
+        if len(entries) < count:
+            place = {"job_id": self._job_id, "limit": count - len(entries), "offset": start}
+            if outcome is None:
+                rows = self._transaction.rows("receipt_page", **place)
+            else:
+                rows = self._transaction.rows("receipt_page_of_outcome", outcome=outcome, **place)
+            entries += map(_url_outcome, rows)
+        return entries
 
     def entry(self, url: str) -> UrlOutcome | None:
         """Return the entry of a URL; None if the job never saw it."""
@@ -83,29 +90,15 @@ class ReceiptReader:
 
     def _entries(self, number: int, outcome: str | None) -> Iterator[UrlOutcome]:
         if number not in self._blocks:
-            self._blocks[number] = self._read_block(number)
+            place = {"job_id": self._job_id, "number": number}
+            [row] = self._transaction.rows("receipt_block", **place)
+            try:
+                self._blocks[number] = orjson.loads(zstd.decompress(row["body"]))
+            except (zstd.ZstdError, orjson.JSONDecodeError) as error:
+                raise StoreDamaged(f"the receipt of job {self._job_id} is damaged") from error
         for entry in self._blocks[number]:
             if outcome is None or entry[1] == outcome:
                 yield UrlOutcome(*entry)
-
-    def _read_block(self, number: int) -> list[list[str]]:
-        place = {"job_id": self._job_id, "number": number}
-        [row] = self._transaction.rows("receipt_block", **place)
-        try:
-            entries: list[list[str]] = orjson.loads(zstd.decompress(row["body"]))
-        except (zstd.ZstdError, orjson.JSONDecodeError) as error:
-            raise StoreDamaged(f"the receipt of job {self._job_id} is damaged") from error
-        return entries
-
-    def _unpacked(self, start: int, count: int, outcome: str | None) -> list[UrlOutcome]:
-        if count <= 0:
-            return []
-        values: dict[str, Any] = {"job_id": self._job_id, "limit": count, "offset": start}
-        if outcome is None:
-            rows = self._transaction.rows("receipt_page", **values)
-        else:
-            rows = self._transaction.rows("receipt_page_of_outcome", outcome=outcome, **values)
-        return list(map(_url_outcome, rows))
 
 
 def pack_slice(transaction: Transaction) -> bool:
@@ -114,29 +107,23 @@ def pack_slice(transaction: Transaction) -> bool:
         job = transaction.row("unpacked_job")
         if job is None:
             return False
-        if _pack_part(transaction, job["id"]) >= MIN_ENTRIES:
+        job_id = job["id"]
+        rows = transaction.rows("receipt_page", job_id=job_id, limit=BLOCK_ENTRIES, offset=0)
+        if len(rows) >= MIN_ENTRIES:
+            entries = [[row["url"], row["outcome"], row["detail"]] for row in rows]
+            transaction.send(
+                "add_receipt_block",
+                job_id=job_id,
+                first_url=rows[0]["url"],
+                counts=orjson.dumps(Counter(row["outcome"] for row in rows)).decode(),
+                body=zstd.compress(orjson.dumps(entries), options=_OPTIONS),
+            )
+            transaction.execute("delete_receipt", id=job_id, limit=len(rows))
+        if len(rows) < BLOCK_ENTRIES:
+            transaction.execute("mark_packed", job_id=job_id)
+        if len(rows) >= MIN_ENTRIES:
             return True
     return True
-
-
-def _pack_part(transaction: Transaction, job_id: str) -> int:
-    """Pack the first entries of a job that are not packed; return their number."""
-    rows = transaction.rows("receipt_page", job_id=job_id, limit=BLOCK_ENTRIES, offset=0)
-    if len(rows) >= MIN_ENTRIES:
-        transaction.send("add_receipt_block", job_id=job_id, **_block_values(rows))
-        transaction.execute("delete_receipt", id=job_id, limit=len(rows))
-    if len(rows) < BLOCK_ENTRIES:
-        transaction.execute("mark_packed", job_id=job_id)
-    return len(rows)
-
-
-def _block_values(rows: Sequence[SqlRow]) -> dict[str, Any]:
-    entries = [[row["url"], row["outcome"], row["detail"]] for row in rows]
-    return {
-        "first_url": rows[0]["url"],
-        "counts": orjson.dumps(Counter(row["outcome"] for row in rows)).decode(),
-        "body": zstd.compress(orjson.dumps(entries), options=_OPTIONS),
-    }
 
 
 def _url_outcome(row: SqlRow) -> UrlOutcome:

@@ -121,7 +121,11 @@ class TextIndex(ABC):
             if position != start:
                 return position
             for each in values:
-                _replace_page(transaction, each)
+                # If its text is the same, only the job of a page changes.
+                if not transaction.execute("keep_indexed_page", **each):
+                    page = {"account_id": account_id, "url": each["url"]}
+                    transaction.execute("delete_indexed_page", **page)
+                    transaction.execute("add_indexed_page", **each)
             for origin, is_reachable in sorted(reachable.items()):
                 statement = "delete_unreachable_site" if is_reachable else "add_unreachable_site"
                 transaction.execute(statement, account_id=account_id, origin=origin)
@@ -232,14 +236,6 @@ class TextIndex(ABC):
 def query_words(query: str) -> list[str]:
     """Return the different words of a query, folded; of very many the first ones."""
     return list(dict.fromkeys(folded_words(query)))[:MAX_QUERY_WORDS]
-
-
-def _replace_page(transaction: Transaction, page: Mapping[str, Any]) -> None:
-    """Replace the page with the same URL; if its text is the same, only its job changes."""
-    if transaction.execute("keep_indexed_page", **page):
-        return
-    transaction.execute("delete_indexed_page", account_id=page["account_id"], url=page["url"])
-    transaction.execute("add_indexed_page", **page)
 
 
 def _position(rows: Sequence[SqlRow]) -> int:
