@@ -109,15 +109,12 @@ class FairSemaphore:
         for name in list(filter(self._has_place_for, self._waiting)):
             queue = self._waiting.pop(name)
             # A task that was cancelled in this iteration of the event loop is still in the queue.
-            grant = next((future for future in _pop_all(queue) if not future.done()), None)
+            while queue and queue[0].done():
+                queue.popleft()
+            grant = queue.popleft() if queue else None
             if queue:
                 self._waiting[name] = queue
             if grant is not None:
                 self._held[name] += 1
                 grant.set_result(None)
                 return
-
-
-def _pop_all(queue: deque[asyncio.Future[None]]) -> Iterator[asyncio.Future[None]]:
-    while queue:
-        yield queue.popleft()

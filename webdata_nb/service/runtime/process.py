@@ -15,7 +15,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -79,7 +79,11 @@ def limit_memory(extra_bytes: int) -> None:
         hard_limit = limit + _HANDLER_BYTES
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard_limit))
 
+        set_handler = ctypes.CDLL(None).signal
+        set_handler.argtypes, set_handler.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+
         def on_crash(number: int) -> None:
+            set_handler(number, _DEFAULT_ACTION)
             # Set by the allocation that failed: what follows it in a crash does not change it.
             has_failed_allocation = ctypes.get_errno() == errno.ENOMEM
             resource.setrlimit(resource.RLIMIT_AS, (hard_limit, hard_limit))
@@ -87,32 +91,18 @@ def limit_memory(extra_bytes: int) -> None:
                 os._exit(MEMORY_LIMIT_EXIT)
             os.kill(os.getpid(), number)
 
-        _handle_crashes(on_crash)
+        # A handler of `signal.signal` would run after the instruction that crashed, which never
+        # ends.
+        handler = ctypes.CFUNCTYPE(None, ctypes.c_int, use_errno=True)(on_crash)
+        _HANDLERS.append(handler)
+        for name in _CRASHES:
+            if (number := getattr(signal, name, None)) is not None:
+                set_handler(number, ctypes.cast(handler, ctypes.c_void_p))
 
 
 def _memory_bytes() -> int:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def _handle_crashes(on_crash: Callable[[int], None]) -> None:
-    """Call a function at a crash, which ends the process after it.
-
-    A handler of `signal.signal` would run after the instruction that crashed, which never ends.
-    """
-    handler_type = ctypes.CFUNCTYPE(None, ctypes.c_int, use_errno=True)
-    set_handler = ctypes.CDLL(None).signal
-    set_handler.argtypes, set_handler.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
-
-    def once(number: int) -> None:
-        set_handler(number, _DEFAULT_ACTION)
-        on_crash(number)
-
-    handler = handler_type(once)
-    _HANDLERS.append(handler)
-    for name in _CRASHES:
-        if (number := getattr(signal, name, None)) is not None:
-            set_handler(number, ctypes.cast(handler, ctypes.c_void_p))
 
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -136,12 +126,7 @@ def available_processors(cgroups: Path = _CGROUPS, own_cgroups: Path = _OWN_CGRO
         count = len(os.sched_getaffinity(0))
     else:  # macOS, Windows
         count = os.cpu_count() or 1
-    quotas = (math.ceil(quota) for quota in _quotas(cgroups, own_cgroups))
-    return max(1, min([count, *quotas]))
-
-
-def _quotas(cgroups: Path, own_cgroups: Path) -> Iterator[float]:
-    """Yield the limits in processors of this process's control groups and of their parents."""
+    limits: list[float] = []
     with suppress(OSError, ValueError):
         for line in own_cgroups.read_text().splitlines():
             _, controllers, own_path = line.split(":", 2)
@@ -150,19 +135,16 @@ def _quotas(cgroups: Path, own_cgroups: Path) -> Iterator[float]:
             mount = cgroups / controllers  # version 2 has one hierarchy, without a name
             # A container sees its own group at the mount point, whatever the path says.
             path = Path(own_path.lstrip("/"))
-            for folder in (path, *path.parents):
-                yield from _quota(mount / folder)
-
-
-def _quota(folder: Path) -> Iterator[float]:
-    """Yield the limit of one control group, if it has one."""
-    with suppress(OSError, ValueError):  # version 2
-        quota, period = (folder / "cpu.max").read_text().split()
-        yield int(quota) / int(period)  # "max" is no limit
-    with suppress(OSError, ValueError):  # version 1
-        quota_us = int((folder / "cpu.cfs_quota_us").read_text())
-        if quota_us > 0:
-            yield quota_us / int((folder / "cpu.cfs_period_us").read_text())
+            for part in (path, *path.parents):
+                folder = mount / part
+                with suppress(OSError, ValueError):  # version 2
+                    quota, period = (folder / "cpu.max").read_text().split()
+                    limits.append(int(quota) / int(period))  # "max" is no limit
+                with suppress(OSError, ValueError):  # version 1
+                    quota_us = int((folder / "cpu.cfs_quota_us").read_text())
+                    if quota_us > 0:
+                        limits.append(quota_us / int((folder / "cpu.cfs_period_us").read_text()))
+    return max(1, min([count, *map(math.ceil, limits)]))
 
 
 def pause_gc() -> None:

@@ -120,7 +120,11 @@ class StoppableFile(FileIO):
     """A file whose reader can be stopped, in whichever loop it is: each read calls the check."""
 
     def __init__(self, path: Path, check: StopCheck) -> None:
-        super().__init__(path, opener=_open_at_once)
+        # A named pipe without a writer would wait for one, and no check could end it.
+        super().__init__(
+            path,
+            opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)),
+        )
         self._check = check
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
@@ -137,8 +141,3 @@ class StoppableFile(FileIO):
         """Return the rest."""
         self._check()
         return super().readall() or b""
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open a file; a named pipe without a writer would wait for one, and no check could end it."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
