@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from math import inf
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import psycopg
 from psycopg.rows import DictRow, dict_row
@@ -195,9 +195,26 @@ class PostgresPacing(SharedPacing):
 
     async def _exchange(self) -> None:
         """Send what has accumulated, and pass on what arrives."""
-        batch, futures = self._take_batch()
+        now = time.monotonic()
+        due = [key for key in self._events if self._event_due.get(key, 0.0) <= now]
+        due_events = {key: self._events.pop(key) for key in due}
+        self._event_due = {key: at for key, at in self._event_due.items() if at > now}
+        self._event_due |= dict.fromkeys(due, now + _EVENT_INTERVAL_S)
+        polls = now >= self._poll_due
+        reloads = polls and self._must_reload
+        if polls:
+            self._poll_due, self._must_reload = now + POLL_S, False
+        waiting, self._reservations = self._reservations, {}
+        reservations = {key: required_s for key, (required_s, _) in waiting.items()}
+        batch = _Batch(reservations, due_events, self.replicas, polls, reloads)
+        reply: _ExchangeResult | None = None
+        loop = asyncio.get_running_loop()
         start = time.monotonic()
-        reply = await self._run(batch)
+        try:
+            reply = await loop.run_in_executor(self._thread, self._send, batch)
+        except (psycopg.Error, OSError) as error:
+            self._set_available(available=False, why=type(error).__name__)
+            await loop.run_in_executor(self._thread, self._disconnect)
         duration_s = time.monotonic() - start
         self._set_available(available=reply is not None and duration_s < RESERVE_TIMEOUT_S)
         if reply is None:
@@ -208,35 +225,17 @@ class PostgresPacing(SharedPacing):
             reply = _ExchangeResult()
         else:
             self._duration_s = duration_s
-        for key, future in futures.items():
+        for key, (_, future) in waiting.items():
             if not future.done():
                 future.set_result(reply.first_starts.get(key))
-        for key, state in reply.states.items():
-            self._receive(key, state)
-
-    def _take_batch(self) -> tuple[_Batch, dict[str, asyncio.Future[float | None]]]:
-        now = time.monotonic()
-        due = [key for key in self._events if self._event_due.get(key, 0.0) <= now]
-        events = {key: self._events.pop(key) for key in due}
-        self._event_due = {key: at for key, at in self._event_due.items() if at > now}
-        self._event_due |= dict.fromkeys(due, now + _EVENT_INTERVAL_S)
-        polls = now >= self._poll_due
-        reloads = polls and self._must_reload
-        if polls:
-            self._poll_due, self._must_reload = now + POLL_S, False
-        waiting, self._reservations = self._reservations, {}
-        reservations = {key: required_s for key, (required_s, _) in waiting.items()}
-        futures = {key: future for key, (_, future) in waiting.items()}
-        return _Batch(reservations, events, self.replicas, polls, reloads), futures
-
-    async def _run(self, batch: _Batch) -> _ExchangeResult | None:
-        """Exchange a batch on the thread; None if the database cannot be reached."""
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._send, batch)
-        except (psycopg.Error, OSError) as error:
-            self._set_available(available=False, why=type(error).__name__)
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
-            return None
+        for key, received in reply.states.items():
+            now = time.monotonic()
+            state = received.shifted(self._to_local(0.0))
+            for transition in self._events.get(key, ()):  # which have not been sent yet
+                state = transition(state, now)
+            for prefix, on_state in self._receivers:
+                if key.startswith(prefix):
+                    on_state(key.removeprefix(prefix), state)
 
     def _set_available(self, *, available: bool, why: str = "it is slow") -> None:
         if available != self._is_available:
@@ -256,22 +255,21 @@ class PostgresPacing(SharedPacing):
         if connection is not None:
             connection.close()
 
-    def _receive(self, key: str, state: PacingState) -> None:
-        """Pass on a state, with the events that have not been sent yet."""
-        now = time.monotonic()
-        state = state.shifted(self._to_local(0.0))
-        for transition in self._events.get(key, ()):
-            state = transition(state, now)
-        for prefix, on_state in self._receivers:
-            if key.startswith(prefix):
-                on_state(key.removeprefix(prefix), state)
-
     def _to_local(self, server_time: float) -> float:
         return server_time - self._clock.offset
 
     def _send(self, batch: _Batch) -> _ExchangeResult:
         """Exchange a batch; called on the thread."""
-        connection = self._connection or self._connect()
+        connection = self._connection
+        if connection is None:
+            self._connection = connection = PacingConnection.connect(
+                self._conninfo, row_factory=dict_row, **_CONNECTION
+            )
+            connection.limit_server()
+            connection.execute(f"SET statement_timeout = '{_STATEMENT_S}s'")
+            connection.execute(f"SET idle_in_transaction_session_timeout = '{_STATEMENT_S}s'")
+            self._clock.synchronize(connection)
+            self._polled_until = -inf
         if self._clock.is_due:
             self._clock.synchronize(connection)
         reply = _ExchangeResult()
@@ -282,17 +280,6 @@ class PostgresPacing(SharedPacing):
         if batch.polls:
             reply.states |= self._poll(connection, reloads=batch.reloads)
         return reply
-
-    def _connect(self) -> PacingConnection:
-        self._connection = connection = PacingConnection.connect(
-            self._conninfo, row_factory=dict_row, **_CONNECTION
-        )
-        connection.limit_server()
-        connection.execute(f"SET statement_timeout = '{_STATEMENT_S}s'")
-        connection.execute(f"SET idle_in_transaction_session_timeout = '{_STATEMENT_S}s'")
-        self._clock.synchronize(connection)
-        self._polled_until = -inf
-        return connection
 
     def _reserve(self, connection: PacingConnection, batch: _Batch) -> dict[str, float]:
         keys = list(batch.reservations)
@@ -318,7 +305,18 @@ class PostgresPacing(SharedPacing):
                     state = transition(state, now)
                 states[row["key"]] = state
             with connection.cursor() as cursor:
-                values = [_values(key, state) for key, state in states.items()]
+                values = [
+                    {
+                        "key": key,
+                        "pause_s": state.pause_s,
+                        "paused_until": state.paused_until,
+                        "failures": state.circuit.failures,
+                        "openings": state.circuit.openings,
+                        "open_until": state.circuit.open_until,
+                        "status": state.status,
+                    }
+                    for key, state in states.items()
+                ]
                 cursor.executemany(_STATEMENTS["write_state"], values)
         self._hold(states)
         return states
@@ -363,15 +361,3 @@ def _latest(held: PacingState, state: PacingState, _: float) -> PacingState:
 def _state(row: DictRow) -> PacingState:
     circuit = Circuit(row["failures"], row["openings"], row["open_until"])
     return PacingState(row["pause_s"], row["paused_until"], circuit, row["status"])
-
-
-def _values(key: str, state: PacingState) -> dict[str, Any]:
-    return {
-        "key": key,
-        "pause_s": state.pause_s,
-        "paused_until": state.paused_until,
-        "failures": state.circuit.failures,
-        "openings": state.circuit.openings,
-        "open_until": state.circuit.open_until,
-        "status": state.status,
-    }
