@@ -37,8 +37,6 @@ from webdata_nb.service.search import engine as search
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import (
     ProviderCatalog,
-    ProviderEntry,
-    SearchSettings,
     merge_settings,
 )
 from webdata_nb.service.search.chain import ChainLink
@@ -300,30 +298,40 @@ class JobEngines:
     def list_providers(self, session: Mapping[str, Any]) -> list[EngineEntry]:
         """Return every provider of every engine, in the order in which a search asks them."""
         settings, now = merge_settings(self.operator_settings, session), time.monotonic()
-        return [self._engine_entry(entry, settings, now) for entry in settings.entries()]
+        listed = []
+        for entry in settings.entries():
+            name = provider_identity(entry.provider, settings.access_to(entry.provider))
+            state = self.breakers.state(name, current_account(), now)
+            resting_s = state.circuit.remaining_s(now)
+            listed.append(
+                EngineEntry(
+                    engine=entry.engine,
+                    position=entry.position,
+                    provider=entry.provider,
+                    usable=entry.usable,
+                    why=entry.problem or (f"rests after: {state.status}" if resting_s else None),
+                    resting_s=round(resting_s, 1),
+                )
+            )
+        return listed
 
     def _tools_for_search(
         self, session: Mapping[str, Any], route: EgressRoute, extractor: Extractor | None
     ) -> search.SearchResources:
-        settings = orjson.dumps([session.get("engines"), session.get("providers")])
-        key = route, settings
+        key = route, orjson.dumps([session.get("engines"), session.get("providers")])
         if (tools := self._search_tools.get(key)) is None:
-            tools = self._search_tools[key] = self._open_search_tools(session, route)
+            settings = merge_settings(self.operator_settings, session)
+            entries = tuple(settings.entries())
+            links = [ChainLink(entry.engine, entry.provider) for entry in entries if entry.usable]
+            providers = self.catalog.open_providers(
+                links, settings, route.api_fetcher, route.nearby_api_fetcher
+            )
+            tools = search.SearchResources(route.pipeline, entries, providers, self.breakers)
+            self._search_tools[key] = tools
         agent = self.egress.signature_agent
         if extractor is None and tools.signature_agent == agent:
             return tools
         return replace(tools, extractor=extractor, signature_agent=agent)
-
-    def _open_search_tools(
-        self, session: Mapping[str, Any], route: EgressRoute
-    ) -> search.SearchResources:
-        settings = merge_settings(self.operator_settings, session)
-        entries = tuple(settings.entries())
-        links = [ChainLink(entry.engine, entry.provider) for entry in entries if entry.usable]
-        providers = self.catalog.open_providers(
-            links, settings, route.api_fetcher, route.nearby_api_fetcher
-        )
-        return search.SearchResources(route.pipeline, entries, providers, self.breakers)
 
     def _extractor(
         self, extract: Extract | None, session: Mapping[str, Any], route: EgressRoute
@@ -339,21 +347,6 @@ class JobEngines:
             )
         except BadInput as error:  # the settings have changed since the start
             raise JobFailure(f"extract: {error}") from None
-
-    def _engine_entry(
-        self, entry: ProviderEntry, settings: SearchSettings, now: float
-    ) -> EngineEntry:
-        name = provider_identity(entry.provider, settings.access_to(entry.provider))
-        state = self.breakers.state(name, current_account(), now)
-        resting_s = state.circuit.remaining_s(now)
-        return EngineEntry(
-            engine=entry.engine,
-            position=entry.position,
-            provider=entry.provider,
-            usable=entry.usable,
-            why=entry.problem or (f"rests after: {state.status}" if resting_s else None),
-            resting_s=round(resting_s, 1),
-        )
 
 
 _MAX_PROBLEMS: Final = 3

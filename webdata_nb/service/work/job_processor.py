@@ -120,17 +120,48 @@ async def open_job_processor(
     """
     async with AsyncExitStack() as stack:
         blobs = await stack.enter_async_context(open_blob_store(settings.blobs, settings.data_dir))
-        store = await _open_store(stack, settings, blobs)
+        settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        segments = SegmentReader(blobs) if settings.blobs is not None else NO_SEGMENTS
+        store = await stack.enter_async_context(
+            open_store(settings.data_dir, settings.cipher, settings.store, segments)
+        )
+        await check_place(store.segments, None if settings.blobs is None else blobs)
+        if settings.store is None:  # no other process works on it: the one before has ended
+            await store.expire_leases()
+            await store.accounts.expire_calls()
+            await store.outbox.expire_leases()
+        else:
+            await store.secrets.check_key()
+        if settings.mode == "local":
+            await store.accounts.ensure(LOCAL_ACCOUNT, "the user of this machine", now=store.now())
         index = await stack.enter_async_context(open_text_index(settings.data_dir, store))
         spool = SpoolDirectory(settings.data_dir / "spool")
         pacing = await stack.enter_async_context(open_pacing(settings.store, store.replicas.count))
         throttle = HostThrottle(pacing=pacing)
         events, retry, metrics = JobEvents(), StoreRetry(), Metrics()
-        membership = _membership(store, settings, kind)
+        membership: Membership | None = None
+        if settings.replica is not None:  # else this process is alone on its store
+            # Beside the lock of the data directory.
+            lock_file = settings.data_dir / service_lock_name(platform.node())
+            membership = Membership(
+                store.replicas,
+                settings.replica,
+                settings.slots,
+                kind=kind,
+                id_file=lock_file.with_suffix(".replica"),
+                now=store.now(),
+            )
         indexer = Indexer(store, index)
         background_indexer = BackgroundIndexer(store, indexer)
         pages = await stack.enter_async_context(PagePool(settings.page_workers or PAGE_WORKERS))
-        egress = await _open_egress(stack, settings, port, throttle, pages)
+        policy = EgressPolicy(settings.mode, settings.networks, own_port=port)
+        await asyncio.to_thread(remove_stale_folders)
+        signer = await asyncio.to_thread(_signer, settings.signing_keys)
+        egress = await stack.enter_async_context(
+            EgressRoutes(
+                policy, settings.user_agent, throttle, pages, settings.upstream, signer=signer
+            )
+        )
         engines = JobEngines(
             egress,
             ProviderCatalog(LocalProvider(index, indexer), ProviderQueues(pacing)),
@@ -186,25 +217,6 @@ async def open_job_processor(
         yield processor
 
 
-async def _open_store(stack: AsyncExitStack, settings: ServiceSettings, blobs: BlobStore) -> Store:
-    """Open the store; take over the work of the process before this one if it was alone."""
-    settings.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    segments = SegmentReader(blobs) if settings.blobs is not None else NO_SEGMENTS
-    store = await stack.enter_async_context(
-        open_store(settings.data_dir, settings.cipher, settings.store, segments)
-    )
-    await check_place(store.segments, None if settings.blobs is None else blobs)
-    if settings.store is None:  # no other process works on it
-        await store.expire_leases()
-        await store.accounts.expire_calls()
-        await store.outbox.expire_leases()
-    else:
-        await store.secrets.check_key()
-    if settings.mode == "local":
-        await store.accounts.ensure(LOCAL_ACCOUNT, "the user of this machine", now=store.now())
-    return store
-
-
 async def _stay_listed(store: Store, worker: str, slots: int, kind: ReplicaKind) -> None:
     """List this process, which is alone on its store, as an operator sees processes."""
     name = f"{platform.node()}-{os.getpid()}"
@@ -217,38 +229,6 @@ async def _stay_listed(store: Store, worker: str, slots: int, kind: ReplicaKind)
     finally:
         with suppress(StoreUnavailable):
             await store.replicas.leave(replica)
-
-
-def _membership(store: Store, settings: ServiceSettings, kind: ReplicaKind) -> Membership | None:
-    """Return this process as one of several; None if it is alone on its store."""
-    if settings.replica is None:
-        return None
-    # Beside the lock of the data directory.
-    lock_file = settings.data_dir / service_lock_name(platform.node())
-    return Membership(
-        store.replicas,
-        settings.replica,
-        settings.slots,
-        kind=kind,
-        id_file=lock_file.with_suffix(".replica"),
-        now=store.now(),
-    )
-
-
-async def _open_egress(
-    stack: AsyncExitStack,
-    settings: ServiceSettings,
-    port: int | None,
-    throttle: HostThrottle,
-    pages: PagePool,
-) -> EgressRoutes:
-    policy = EgressPolicy(settings.mode, settings.networks, own_port=port)
-    await asyncio.to_thread(remove_stale_folders)
-    signer = await asyncio.to_thread(_signer, settings.signing_keys)
-    routes = EgressRoutes(
-        policy, settings.user_agent, throttle, pages, settings.upstream, signer=signer
-    )
-    return await stack.enter_async_context(routes)
 
 
 def _signer(key_file: Path | None) -> RequestSigner | None:

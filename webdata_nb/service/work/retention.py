@@ -110,9 +110,30 @@ class Janitor:
                 await asyncio.to_thread(self._spool.delete, job_id)
         if self._retention is None:
             return
+        hours, stored = self._retention, self._store.retention
         async with self._store.exclusive("janitor") as is_first:
-            if is_first:
-                await self._clear_store(self._retention)
+            if not is_first:
+                return
+            now = self._clock()
+            await self._store.accounts.release_expired_calls(now=now)
+            await self.clear_deleted()
+            searches_before = now - min(hours.search_hours, hours.job_hours) * HOUR_S
+            crawls_before = now - min(hours.crawl_hours, hours.job_hours) * HOUR_S
+            while job_ids := await stored.due_jobs(
+                searches_before=searches_before, crawls_before=crawls_before
+            ):
+                for job_id in job_ids:
+                    await clear_job(self._store, self._index, job_id, now=now)
+            while await stored.delete_jobs(before=now - hours.job_hours * HOUR_S):
+                pass
+            while await stored.delete_idempotency_keys(before=now - IDEMPOTENCY_S):
+                pass
+            while await stored.pack_receipts():
+                pass
+            await stored.return_space()
+            await self._index.return_space()
+            if self._segments is not None:
+                await self._segments.sweep()
 
     async def clear_deleted(self) -> None:
         """Delete what is left of deleted jobs; other processes may do so at the same time."""
@@ -121,28 +142,6 @@ class Janitor:
                 await clear_job(self._store, self._index, job_id, now=self._clock())
                 await self._store.retention.delete_job(job_id)
         await self._store.retention.return_space()
-
-    async def _clear_store(self, hours: Retention) -> None:
-        now, stored = self._clock(), self._store.retention
-        await self._store.accounts.release_expired_calls(now=now)
-        await self.clear_deleted()
-        searches_before = now - min(hours.search_hours, hours.job_hours) * HOUR_S
-        crawls_before = now - min(hours.crawl_hours, hours.job_hours) * HOUR_S
-        while job_ids := await stored.due_jobs(
-            searches_before=searches_before, crawls_before=crawls_before
-        ):
-            for job_id in job_ids:
-                await clear_job(self._store, self._index, job_id, now=now)
-        while await stored.delete_jobs(before=now - hours.job_hours * HOUR_S):
-            pass
-        while await stored.delete_idempotency_keys(before=now - IDEMPOTENCY_S):
-            pass
-        while await stored.pack_receipts():
-            pass
-        await stored.return_space()
-        await self._index.return_space()
-        if self._segments is not None:
-            await self._segments.sweep()
 
 
 # How long a deletion waits for calls: longer than any call may take.
@@ -194,9 +193,22 @@ class AccountDeletion:
         store = self._store
         account_id = await store.accounts.mark_deleted(name, now=store.now())
         self._report(f"the keys of {name!r} are deleted, and it is suspended")
-        await self._cancel_jobs(account_id)
+        # After this, no process writes anything of the account's jobs.
+        while job_ids := await store.accounts.active_jobs(account_id, limit=_CANCELLED):
+            for job_id in job_ids:
+                with suppress(InvalidJobState):  # it ended by itself
+                    await store.cancel(account_id, job_id, now=store.now())
         await self._wait_for_calls(account_id)
-        await self._delete_jobs(account_id)
+        count = 0
+        while job_ids := [
+            *await store.retention.deleted_jobs(),  # by the account itself
+            *await store.retention.jobs_of_account(account_id),
+        ]:
+            for job_id in job_ids:
+                await clear_job(store, self._index, job_id, now=store.now())
+                await store.retention.delete_job(job_id)
+            count += len(job_ids)
+            self._report(f"{count} of its jobs are deleted")
         await store.retention.delete_account_starts(account_id)
         await self._index.delete_account(account_id)
         self._report("its pages are deleted from the local search")
@@ -212,14 +224,6 @@ class AccountDeletion:
                 f"a process has stored something of {name!r} meanwhile; run the command again"
             )
         await store.retention.erase()  # the name
-
-    async def _cancel_jobs(self, account_id: str) -> None:
-        """Cancel what is pending: after that, no process writes anything of the account's jobs."""
-        store = self._store
-        while job_ids := await store.accounts.active_jobs(account_id, limit=_CANCELLED):
-            for job_id in job_ids:
-                with suppress(InvalidJobState):  # it ended by itself
-                    await store.cancel(account_id, job_id, now=store.now())
 
     async def _wait_for_calls(self, account_id: str) -> None:
         """Wait for the end of calls, which store files until then."""
@@ -239,16 +243,3 @@ class AccountDeletion:
                     "command again"
                 )
             await asyncio.sleep(_CALLS_POLL_S)
-
-    async def _delete_jobs(self, account_id: str) -> None:
-        """Delete all jobs, also those that the account has deleted itself."""
-        retention, count = self._store.retention, 0
-        while job_ids := [
-            *await retention.deleted_jobs(),
-            *await retention.jobs_of_account(account_id),
-        ]:
-            for job_id in job_ids:
-                await clear_job(self._store, self._index, job_id, now=self._store.now())
-                await retention.delete_job(job_id)
-            count += len(job_ids)
-            self._report(f"{count} of its jobs are deleted")

@@ -34,7 +34,7 @@ from webdata_nb.service.errors import (
     StoreUnavailable,
 )
 from webdata_nb.service.observability.logs import JOB_ID, event, reason
-from webdata_nb.service.observability.operations import Operations, record_operations
+from webdata_nb.service.observability.operations import record_operations
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.settings import SLOTS, STALL_S, unreserved_slots
 from webdata_nb.service.store.job_context import JobContext, JobEvents, StoreRetry
@@ -228,7 +228,18 @@ class Watchdog:
         with record_operations() as operations:
             attempt = asyncio.ensure_future(self._engine(context))
             try:
-                await self._wait_until_done_or_stalled(attempt, operations)
+                loop = asyncio.get_running_loop()
+                idle_s, changes = 0.0, -1
+                while not attempt.done():
+                    max_idle_s = max(self._stall_s, operations.longest_limit_s + DEADLINE_MARGIN_S)
+                    if operations.changes != changes:
+                        idle_s, changes = 0.0, operations.changes
+                    elif idle_s > max_idle_s:
+                        break
+                    wait_start = loop.time()
+                    await asyncio.wait({attempt}, timeout=self._check_interval_s)
+                    # Time in which the whole process was suspended does not count.
+                    idle_s += min(loop.time() - wait_start, 2 * self._check_interval_s)
                 if attempt.done():
                     return attempt.result()
                 # Read before the cancellation begins other operations.
@@ -240,31 +251,13 @@ class Watchdog:
                     await asyncio.wait({attempt}, timeout=CANCEL_S)
                 if attempt.done() and not attempt.cancelled():
                     attempt.exception()
-        raise self._stall_error(context, waited_for)
-
-    async def _wait_until_done_or_stalled(
-        self, attempt: asyncio.Future[CommitBatch], operations: Operations
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        idle_s, changes = 0.0, -1
-        while not attempt.done():
-            if operations.changes != changes:
-                idle_s, changes = 0.0, operations.changes
-            elif idle_s > self._stall_s and idle_s > operations.longest_limit_s + DEADLINE_MARGIN_S:
-                return
-            wait_start = loop.time()
-            await asyncio.wait({attempt}, timeout=self._check_interval_s)
-            # Time in which the whole process was suspended does not count.
-            idle_s += min(loop.time() - wait_start, 2 * self._check_interval_s)
-
-    def _stall_error(self, context: JobContext, waited_for: str) -> JobStalled | JobFailure:
         job = context.job
         final = job.attempts_since_progress >= MAX_STALLED_ATTEMPTS
         action: StallAction = "failed" if final else "requeued"
         log_stall(job, operation=waited_for, waited_s=self._stall_s, action=action)
         self._fired(job.kind, action)
         reason = f"no progress for {self._stall_s:.0f} s, while it was waiting for {waited_for}"
-        return JobFailure(f"the job made {reason}") if final else JobStalled(reason)
+        raise JobFailure(f"the job made {reason}") if final else JobStalled(reason)
 
 
 def log_start(job: JobRecord, *, now: float) -> None:
@@ -438,7 +431,12 @@ class Runner:
                 now = self._clock()
                 if not self._is_paused:
                     await self._fill_slots()
-                    wait_s = await self._seconds_to_lease_end(now)
+                    ends_at = None
+                    if self._membership is not None:  # else no other process has leases
+                        ends_at = await self._queue.next_lease_end(self.worker, after=now)
+                    if ends_at is not None:  # the job of a dead process is free then
+                        left_s = max(0.0, ends_at - self._clock())
+                        wait_s = min(POLL_S, left_s + LEASE_END_MARGIN_S)
                 self._checked_at = time.monotonic()
             except StoreUnavailable as error:
                 if not self._claim_in_doubt:  # once per outage
@@ -451,15 +449,6 @@ class Runner:
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
             self._wake.clear()
-
-    async def _seconds_to_lease_end(self, after: float) -> float:
-        """Return when to look for jobs again: as soon as the lease of a dead process ends."""
-        if self._membership is None:  # no other process has leases
-            return POLL_S
-        ends_at = await self._queue.next_lease_end(self.worker, after=after)
-        if ends_at is None:
-            return POLL_S
-        return min(POLL_S, max(0.0, ends_at - self._clock()) + LEASE_END_MARGIN_S)
 
     async def _fill_slots(self) -> None:
         if self._claim_in_doubt:  # the last claim may be stored all the same
@@ -557,7 +546,9 @@ class Membership:
         # The id is random for each start: a process that died does not return under its old one.
         self.replica: Replica = Replica(secrets.token_hex(8), name, slots, now, kind, __version__)
         self._replicas, self._id_file = replicas, id_file
-        self._previous = _read_id(id_file)
+        self._previous: str | None = None
+        with suppress(OSError, ValueError):
+            self._previous = id_file.read_text("ascii") or None
         self._next_at = float("-inf")
         self._has_joined = False
         self._has_warned = False
@@ -598,10 +589,3 @@ class Membership:
     async def leave(self) -> None:
         """Tell the others that this process takes no more jobs."""
         await self._replicas.leave(self.replica)
-
-
-def _read_id(file: Path) -> str | None:
-    try:
-        return file.read_text("ascii") or None
-    except (OSError, ValueError):
-        return None

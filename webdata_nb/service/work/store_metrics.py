@@ -96,7 +96,7 @@ _COUNTERS: Final = (
 def _store_metrics(report: StoreReport) -> list[Metric]:
     pending = sum(count for (_, state), count in report.jobs.items() if state == "pending")
     wait_s = report.oldest_pending_s
-    return [
+    metrics = [
         _gauges("webdata_jobs", "Jobs kept.", ("kind", "state"), report.jobs),
         GaugeMetricFamily("webdata_queue_depth", "Jobs that wait for a worker.", value=pending),
         GaugeMetricFamily(
@@ -111,11 +111,14 @@ def _store_metrics(report: StoreReport) -> list[Metric]:
             report.deliveries,
         ),
         _gauges("webdata_replicas", "Live processes.", ("kind",), report.replicas),
-        *(
-            _counters(name, text, labels, fact, report.usage)
-            for fact, name, text, labels in _COUNTERS
-        ),
     ]
+    for fact, name, text, labels in _COUNTERS:
+        counter = CounterMetricFamily(name, text, labels=labels)
+        for (each, *values), amount in report.usage.items():
+            if each == fact:
+                counter.add_metric(values[: len(labels)], amount)
+        metrics.append(counter)
+    return metrics
 
 
 def _gauges(
@@ -125,17 +128,3 @@ def _gauges(
     for values, count in counts.items():
         gauge.add_metric(values, count)
     return gauge
-
-
-def _counters(
-    name: str,
-    text: str,
-    labels: tuple[str, ...],
-    fact: str,
-    usage: Mapping[tuple[str, str, str], int],
-) -> Metric:
-    counter = CounterMetricFamily(name, text, labels=labels)
-    for (each, *values), amount in usage.items():
-        if each == fact:
-            counter.add_metric(values[: len(labels)], amount)
-    return counter
