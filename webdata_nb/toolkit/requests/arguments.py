@@ -197,13 +197,12 @@ def _message(
         if problem["type"] == "literal_error":  # of a union with bool
             choices = f"True, False or {problem['ctx']['expected']}"
             messages[argument] = message.replace(_MESSAGES["bool_type"], f"must be {choices}")
-    return "; ".join(_sentence(path, words) for path, words in messages.items())
-
-
-def _sentence(path: str, words: str) -> str:
-    """Return a rule as a predicate of its argument, or after it."""
-    is_predicate = words.startswith(("must ", "is ", "has "))
-    return f"{path}{' ' if is_predicate else ': '}{words}" if path else words
+    sentences = []
+    for path, words in messages.items():
+        # A rule is a predicate of its argument, or stands after it.
+        is_predicate = words.startswith(("must ", "is ", "has "))
+        sentences.append(f"{path}{' ' if is_predicate else ': '}{words}" if path else words)
+    return "; ".join(sentences)
 
 
 def _argument_name(path: Sequence[str], argument_names: Mapping[str, str]) -> str:
@@ -223,15 +222,11 @@ def _path(loc: Sequence[int | str], model: type[BaseModel]) -> tuple[list[str], 
         if owner is None:
             break  # the rest is an item's position, or a type of a union
         holder, names = owner, [*names, str(part)]
-        owner = _nested(owner, str(part))
+        fields = {field.alias or key: field for key, field in owner.model_fields.items()}
+        annotation = fields[names[-1]].annotation if names[-1] in fields else None
+        types = [each for each in (annotation, *get_args(annotation)) if isinstance(each, type)]
+        owner = next((each for each in types if issubclass(each, BaseModel)), None)
     return names, holder
-
-
-def _nested(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    fields = {field.alias or key: field for key, field in model.model_fields.items()}
-    annotation = fields[name].annotation if name in fields else None
-    options = [annotation, *get_args(annotation)]
-    return next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)
 
 
 def _words(problem: Mapping[str, Any], owner: type[BaseModel], *, inside: bool) -> str:
@@ -276,16 +271,11 @@ def _suggestion(problem: Mapping[str, Any], value: object) -> str | None:
             return closest_url(value)
         case "string_type" if is_frame(value):
             return f'a column, such as df["{problem["loc"][0]}"]'
-        case "int_type" | "bool_type":
-            return _parsed_text(problem["type"], str(value).strip())
+        case "int_type" if (text := str(value).strip()).isdecimal():
+            return text
+        case "bool_type" if (text := str(value).strip()).lower() in {"true", "false"}:
+            return text.capitalize()
     return None
-
-
-def _parsed_text(kind: str, text: str) -> str | None:
-    """Return the number or boolean that a text spells."""
-    if kind == "int_type":
-        return text if text.isdecimal() else None
-    return text.capitalize() if text.lower() in {"true", "false"} else None
 
 
 def check_seconds(name: str, value: object, *, minimum: float = 0.0) -> float | None:
@@ -527,15 +517,37 @@ class CallOptions:
         check_choice("on_incomplete", on_incomplete, get_args(OnIncomplete))
         check_choice("on_cancel", on_cancel, get_args(OnCancel))
         check_choice("dtype_backend", dtype_backend, _BACKENDS)
-        connection = _connection(options.get("session"))
+        connection = options.get("session")
+        if connection is None:
+            connection = sessions.default_connection()
+        elif not isinstance(connection, Connection):
+            raise InvalidArgument(
+                "session must be what connect() returns, or None for the default; "
+                f"it is {format_value(connection)}"
+            )
+        progress, offline = options.get("progress"), options.get("offline")
+        if offline is not None:
+            check_flag("offline", offline)
+        ttl_s = check_seconds("ttl", options.get("ttl"))
+        settings = connection.settings(Options(progress=progress, ttl=ttl_s, offline=offline))
+        stale = options.get("stale_if_error", False)
+        timeout_s = check_seconds("timeout", options.get("timeout"))
+        if timeout_s == 0:
+            raise InvalidArgument(
+                "timeout must be more than 0 seconds, or None to wait for the end; "
+                f"it is {timeout_s:g}"
+            )
         return cls(
             connection,
-            _settings(connection, options),
-            timeout_s=_timeout(options.get("timeout")),
+            settings,
+            timeout_s=timeout_s,
             dtype_backend=dtype_backend,
             cache=check_flag("cache", options.get("cache", False)),
             refresh=check_flag("refresh", options.get("refresh", False)),
-            stale_if_error=_stale(options.get("stale_if_error", False)),
+            # The greatest age of an answer that may replace an error; None allows none.
+            stale_if_error=(math.inf if stale else None)
+            if isinstance(stale, bool)
+            else check_seconds("stale_if_error", stale),
             on_incomplete=on_incomplete,
             on_cancel=on_cancel,
             out=check_out_path(options.get("out")),
@@ -552,41 +564,6 @@ class CallOptions:
         if self.settings.offline:
             return None
         return TTL_S[op] if self.settings.ttl is None else self.settings.ttl
-
-
-def _connection(session: object) -> Connection:
-    if session is None:
-        return sessions.default_connection()
-    if not isinstance(session, Connection):
-        raise InvalidArgument(
-            "session must be what connect() returns, or None for the default; "
-            f"it is {format_value(session)}"
-        )
-    return session
-
-
-def _settings(connection: Connection, options: CallArguments) -> Settings:
-    progress, offline = options.get("progress"), options.get("offline")
-    if offline is not None:
-        check_flag("offline", offline)
-    ttl_s = check_seconds("ttl", options.get("ttl"))
-    return connection.settings(Options(progress=progress, ttl=ttl_s, offline=offline))
-
-
-def _timeout(value: object) -> float | None:
-    seconds = check_seconds("timeout", value)
-    if seconds == 0:
-        raise InvalidArgument(
-            f"timeout must be more than 0 seconds, or None to wait for the end; it is {seconds:g}"
-        )
-    return seconds
-
-
-def _stale(value: object) -> float | None:
-    """Return the greatest age of an answer that may replace an error; None allows none."""
-    if isinstance(value, bool):
-        return math.inf if value else None
-    return check_seconds("stale_if_error", value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, get_args
 
 from webdata_nb.contract.choices import Engine, Strategy
 from webdata_nb.toolkit.requests.options import OnIncomplete, Scope
-from webdata_nb.toolkit.requests.signatures import Option, option_list
+from webdata_nb.toolkit.requests.signatures import option_list
 
 
 class ArgumentContainer(Protocol):
@@ -132,27 +132,21 @@ def add_flags(
         Flags of options whose flag differs from that of other commands.
     """
     for option in option_list(group):
-        if option.name not in without and (only is None or option.name in only):
-            _add_flag(container, option, (flags or {}).get(option.name))
-
-
-def _add_flag(container: ArgumentContainer, option: Option, flag: str | None) -> None:
-    option_type = option.annotation.removesuffix(" | None")
-    settings = _SETTINGS_BY_NAME.get(option.name) or _SETTINGS_BY_TYPE[option_type]
-    name, text = option.name, _help_text(option.description)
-    if name in _REPEATABLE:
-        name, text = name.removesuffix("s"), f"{text}; repeatable"
-    flag = flag or f"--{name.replace('_', '-')}"
-    container.add_argument(flag, dest=option.name, default=None, help=text, **settings)
-
-
-def _help_text(description: str) -> str:
-    """Return the first sentence in the style of argparse: no capital, no full stop."""
-    text = " ".join(description.split()).replace("`", "").replace("%", "%%")
-    sentence = re.match(r"(.+?)\.(?=\s|$)", text)
-    text = sentence[1] if sentence else text
-    is_acronym = text[:2].isupper()
-    return text if is_acronym else text[:1].lower() + text[1:]
+        if option.name in without or (only is not None and option.name not in only):
+            continue
+        option_type = option.annotation.removesuffix(" | None")
+        settings = _SETTINGS_BY_NAME.get(option.name) or _SETTINGS_BY_TYPE[option_type]
+        # The first sentence in the style of argparse: no capital, no full stop.
+        text = " ".join(option.description.split()).replace("`", "").replace("%", "%%")
+        sentence = re.match(r"(.+?)\.(?=\s|$)", text)
+        text = sentence[1] if sentence else text
+        is_acronym = text[:2].isupper()
+        text = text if is_acronym else text[:1].lower() + text[1:]
+        name = option.name
+        if name in _REPEATABLE:
+            name, text = name.removesuffix("s"), f"{text}; repeatable"
+        flag = (flags or {}).get(option.name) or f"--{name.replace('_', '-')}"
+        container.add_argument(flag, dest=option.name, default=None, help=text, **settings)
 
 
 def passed_options(

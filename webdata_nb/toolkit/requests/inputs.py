@@ -96,22 +96,19 @@ def extract_request(value: Any) -> Any:
     if not isinstance(value, Mapping | type | None):
         raise InvalidArgument(f"extract {_FORMS}; it is {_described(value)}")
     if isinstance(value, Mapping) and _is_request(value):
-        _refuse_fields(value)
+        for name, entry in value.items():
+            if name not in _ENTRIES and _type_called(entry) is not None:
+                example = f"{{{name!r}: {_type_called(entry)}}}"
+                raise InvalidArgument(
+                    f"extract has the entries prompt, schema, provider and model, and {name!r} is "
+                    f"none of them: put fields into schema, such as {example}"
+                )
         schema = value.get("schema")
-        # Services may take other shapes than JSON Schema, so JSON is sent as it is.
-        return value if _is_json(schema) else {**value, "schema": _json_schema(schema)}
+        with suppress(TypeError):
+            orjson.dumps(schema)
+            return value  # services may take other shapes than JSON Schema
+        return {**value, "schema": _json_schema(schema)}
     return value if value is None else {"schema": _json_schema(value)}
-
-
-def _refuse_fields(request: Mapping[str, Any]) -> None:
-    """Refuse the names of fields among the entries of a request."""
-    for name, value in request.items():
-        if name not in _ENTRIES and _type_called(value) is not None:
-            example = f"{{{name!r}: {_type_called(value)}}}"
-            raise InvalidArgument(
-                f"extract has the entries prompt, schema, provider and model, and {name!r} is none "
-                f"of them: put fields into schema, such as {example}"
-            )
 
 
 def _described(value: object) -> str:
@@ -121,32 +118,24 @@ def _described(value: object) -> str:
 def _is_request(value: Mapping[str, Any]) -> bool:
     """Return whether a mapping has the entries of a request, and not fields or a schema."""
     if all(isinstance(each, str | None) for each in value.values()):
-        return not _is_schema(value) and not (value and _has_fields(value))
+        # Without a name like those of entries, texts are meant as the types of fields, which is
+        # refused for each of them.
+        return not _is_schema(value) and (
+            not value
+            or any(get_close_matches(str(name), _ENTRIES, cutoff=_SPELLING) for name in value)
+        )
     has_words = any(isinstance(value.get(name), str) for name in _WORDS)
     others = [each for name, each in value.items() if name != "schema"]
     return has_words or ("schema" in value and all(each is None for each in others))
 
 
-def _has_fields(value: Mapping[str, Any]) -> bool:
-    """Return whether texts are meant as the types of fields, which is refused for each of them."""
-    return not any(get_close_matches(str(name), _ENTRIES, cutoff=_SPELLING) for name in value)
-
-
-def _is_json(value: Any) -> bool:
-    with suppress(TypeError):
-        return bool(orjson.dumps(value))
-    return False
-
-
 def _is_schema(value: Mapping[str, Any]) -> bool:
     has_keyword = any(str(name).startswith("$") for name in value)
-    return has_keyword or value.get("type") == "object" or _is_plain(value.get("properties"))
-
-
-def _is_plain(properties: Any) -> bool:
-    return isinstance(properties, Mapping) and all(
+    properties = value.get("properties")
+    has_schemas = isinstance(properties, Mapping) and all(
         isinstance(each, Mapping) for each in properties.values()
     )
+    return has_keyword or value.get("type") == "object" or has_schemas
 
 
 def _json_schema(value: Any) -> Any:
@@ -180,37 +169,28 @@ def _object_schema(
 def _field_schema(path: str, value: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of one field, and add the classes that it refers to."""
     if isinstance(value, Mapping):
-        return dict(value) if _is_field_schema(value) else _object_schema(path, value, definitions)
+        # A JSON Schema, such as `{"type": "number"}`, or fields of their own.
+        keywords = _FIELD_KEYWORDS & value.keys()
+        is_schema = any(isinstance(value[name], str | list) for name in keywords)
+        return dict(value) if is_schema else _object_schema(path, value, definitions)
     if isinstance(value, list):
-        return _list_schema(path, value, definitions)
-    schema = _type_schema(path, value)
+        if len(value) != 1:
+            raise InvalidArgument(f"{path} must be a list of one type, such as [str]")
+        return {"type": "array", "items": _field_schema(path, value[0], definitions)}
+    schema = None
+    # pydantic would evaluate a string as the name of a type.
+    if not isinstance(value, str | None):
+        with suppress(PydanticUserError, TypeError, NameError):
+            schema = dict(TypeAdapter(value).json_schema())
+    if schema is None:
+        raise InvalidArgument(
+            f"{path} must be a type such as str, int, float, bool, datetime.date, list[str] or a "
+            f"pydantic class; it is {_described(value)}{did_you_mean(_type_called(value))}"
+        )
     for name, definition in schema.pop("$defs", {}).items():
         if definitions.setdefault(name, definition) != definition:
             raise InvalidArgument(f"{path}: two classes have the name {name}")
     return schema
-
-
-def _is_field_schema(value: Mapping[str, Any]) -> bool:
-    """Return whether a mapping is the JSON Schema of a field, such as `{"type": "number"}`."""
-    keywords = _FIELD_KEYWORDS & value.keys()
-    return any(isinstance(value[name], str | list) for name in keywords)
-
-
-def _list_schema(path: str, value: list[Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    if len(value) != 1:
-        raise InvalidArgument(f"{path} must be a list of one type, such as [str]")
-    return {"type": "array", "items": _field_schema(path, value[0], definitions)}
-
-
-def _type_schema(path: str, value: Any) -> dict[str, Any]:
-    # pydantic would evaluate a string as the name of a type.
-    if not isinstance(value, str | None):
-        with suppress(PydanticUserError, TypeError, NameError):
-            return dict(TypeAdapter(value).json_schema())
-    raise InvalidArgument(
-        f"{path} must be a type such as str, int, float, bool, datetime.date, list[str] or a "
-        f"pydantic class; it is {_described(value)}{did_you_mean(_type_called(value))}"
-    )
 
 
 def _type_called(value: object) -> str | None:
@@ -255,10 +235,18 @@ def merge(options: Mapping[str, Any]) -> MergedOptions:
         scrape_options = {}
         argument_names["scrape_options"] = ""
     if isinstance(scrape_options, Mapping):
-        _check_passed_once(direct, scrape_options)
-        merged = {**scrape_options, **{REQUEST_NAMES[name]: direct[name] for name in direct}}
+        merged = dict(scrape_options)
+        for name, value in direct.items():
+            entry = REQUEST_NAMES[name]
+            if scrape_options.get(entry) is not None:
+                raise InvalidArgument(
+                    f'{name}= and scrape_options["{entry}"] are the same option: pass one of them'
+                )
+            merged[entry] = value
+        if "extract" in merged:
+            merged["extract"] = extract_request(merged["extract"])
         if merged or values.get("scrape_options") is not None:
-            values["scrape_options"] = _with_extract_request(merged)
+            values["scrape_options"] = merged
     return MergedOptions(values, argument_names)
 
 
@@ -276,21 +264,6 @@ def grouped(options: Mapping[str, Any]) -> dict[str, Any]:
         if name in direct or name not in REQUEST_NAMES
     }
     return {**others, "scrape_options": entries} if entries else others
-
-
-def _check_passed_once(direct: Mapping[str, Any], scrape_options: Mapping[str, Any]) -> None:
-    for name in direct:
-        entry = REQUEST_NAMES[name]
-        if scrape_options.get(entry) is not None:
-            raise InvalidArgument(
-                f'{name}= and scrape_options["{entry}"] are the same option: pass one of them'
-            )
-
-
-def _with_extract_request(scrape_options: Mapping[str, Any]) -> dict[str, Any]:
-    if "extract" not in scrape_options:
-        return dict(scrape_options)
-    return {**scrape_options, "extract": extract_request(scrape_options["extract"])}
 
 
 # `since`: the earlier crawl that unchanged pages are taken from
@@ -342,12 +315,29 @@ class Since:
         entries = check_entries("since", since, SinceDict)
         if "base" not in entries:
             raise InvalidArgument(f"since must have the entry base: {_ALLOWED}")
-        return replace(cls._of(entries["base"]), recheck=_share(entries.get("recheck")))
+        base, recheck = cls._of(entries["base"]), entries.get("recheck")
+        if recheck is None:
+            return base
+        low, high = limits.RECHECK
+        is_number = isinstance(recheck, int | float) and not isinstance(recheck, bool)
+        if not is_number or not low <= recheck <= high:
+            raise InvalidArgument(
+                f"recheck must be a share from {low:g} to {high:g}; it is {format_value(recheck)}"
+            )
+        return replace(base, recheck=float(recheck))
 
     @classmethod
     def _of(cls, since: object) -> Self:
         if is_frame(since):
-            return cls(_job_of_frame(since), is_exact=True)
+            attrs = getattr(since, "attrs", {}).get(_ATTRS)
+            receipt: Mapping[str, Any] = attrs if isinstance(attrs, Mapping) else {}
+            job_id = receipt.get("job_id")
+            if receipt.get("kind") != "crawl" or not isinstance(job_id, str):
+                raise InvalidArgument(
+                    "since must be a frame of one crawl with its receipt, as crawl_df returns it; "
+                    f"this frame has {_kind_of(receipt)}"
+                )
+            return cls(job_id, is_exact=True)
         if isinstance(since, str):
             if since == LAST:
                 return cls()
@@ -363,30 +353,6 @@ class Since:
             return {}
         recheck = {} if self.recheck is None else {"recheck": self.recheck}
         return {"base": {"job_id": self.job_id, **recheck}}
-
-
-def _share(recheck: object) -> float | None:
-    low, high = limits.RECHECK
-    if recheck is None:
-        return None
-    is_number = isinstance(recheck, int | float) and not isinstance(recheck, bool)
-    if not is_number or not low <= recheck <= high:  # type: ignore[operator]
-        raise InvalidArgument(
-            f"recheck must be a share from {low:g} to {high:g}; it is {format_value(recheck)}"
-        )
-    return float(recheck)  # type: ignore[arg-type]
-
-
-def _job_of_frame(frame: object) -> str:
-    attrs = getattr(frame, "attrs", {}).get(_ATTRS)
-    receipt: Mapping[str, Any] = attrs if isinstance(attrs, Mapping) else {}
-    job_id = receipt.get("job_id")
-    if receipt.get("kind") != "crawl" or not isinstance(job_id, str):
-        raise InvalidArgument(
-            "since must be a frame of one crawl with its receipt, as crawl_df returns it; this "
-            f"frame has {_kind_of(receipt)}"
-        )
-    return job_id
 
 
 def _kind_of(receipt: Mapping[str, Any]) -> str:
@@ -496,7 +462,11 @@ class JobSpec:
         extract = extract_request(options.get("extract"))
         values = {"query": query, **options, "extract": extract}
         request = arguments.build_request(SearchRequest, values)
-        _warn_without_effect(request)
+        if not request.formats:
+            names = [name for name in ResultPageOptions.__annotations__ if name != "formats"]
+            unused = [name for name in names if name in request.model_fields_set]
+            if unused:
+                caller.warn(f"{', '.join(unused)} without effect: formats=[] visits no result page")
         visits = bool(request.formats)
         columns = schemas.frame_columns(
             "search",
@@ -595,13 +565,31 @@ class JobSpec:
     @classmethod
     def creatives(cls, advertiser: str, **options: Unpack[CreativesOptions]) -> Self:
         """Build a listing of an advertiser's creatives; raises as `search`."""
-        max_rows, only_new = _max_rows(options), options.pop("only_new", False)
+        most = {"limit": options.pop("limit", None), "max_rows": options.pop("max_rows", None)}
+        given = {
+            name: arguments.check_integer(name, value, minimum=1)
+            for name, value in most.items()
+            if value is not None
+        }
+        if len(set(given.values())) > 1:
+            raise InvalidArgument(
+                f"limit={given['limit']} and max_rows={given['max_rows']} both say how many rows "
+                "there are at most: pass limit"
+            )
+        max_rows, only_new = next(iter(given.values()), None), options.pop("only_new", False)
         request = arguments.build_request(CreativesRequest, {**_advertiser(advertiser), **options})
+        enrichment = {
+            # Assets need the details.
+            "details": not request.skip_details or request.should_download_assets,
+            "assets": request.should_download_assets,
+            "previews": request.should_download_previews,
+            "ocr": request.ocr,
+        }
         return cls(
             "creatives",
             request,
             _subject(request),
-            schemas.creatives_columns(_enrichment(request)),
+            schemas.creatives_columns({kind for kind in enrichment if enrichment[kind]}),
             max_rows,
             max_rows=max_rows,
             only_new=arguments.check_flag("only_new", only_new),
@@ -646,7 +634,15 @@ class JobSpec:
     @property
     def public_request(self) -> dict[str, Any]:
         """The request without secrets, for receipts and files."""
-        public = _as_arguments(arguments.public_request(self.request))
+        public = arguments.public_request(self.request)
+        source, sink = public.pop("source", {}), public.pop("sink", {})
+        file, captures = source.get("file", {}), source.get("web_archive", {})
+        # The fields have the names of their arguments.
+        public |= {name: file[field] for name, field in _FIELDS_OF_FILE.items() if field in file}
+        for name, field in _OPTIONS_OF_CAPTURES.items():
+            if field in captures:
+                public[name] = captures[field]
+        public |= sink
         if isinstance(self.request, CrawlRequest):
             public.pop("scope", None)
             public |= {} if self.scope is None else {"scope": self.scope}
@@ -674,35 +670,6 @@ def is_long(values: Mapping[str, Any] | CrawlDfOptions) -> bool:
     if not isinstance(max_pages, int) or isinstance(max_pages, bool):
         return False  # a request refuses other types
     return max_pages > MAX_PAGES[1]
-
-
-def _as_arguments(public: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request by the names of their arguments."""
-    flat = {name: value for name, value in public.items() if name not in {"source", "sink"}}
-    source, sink = public.get("source", {}), public.get("sink", {})
-    file = source.get("file", {})
-    flat |= {name: file[field] for name, field in _FIELDS_OF_FILE.items() if field in file}
-    captures = source.get("web_archive", {})
-    flat |= {
-        name: captures[field] for name, field in _OPTIONS_OF_CAPTURES.items() if field in captures
-    }
-    return {**flat, **sink}
-
-
-def _max_rows(options: CreativesOptions) -> int | None:
-    """Take the number of rows at most from `options`; no page of them has more rows."""
-    values = {"limit": options.pop("limit", None), "max_rows": options.pop("max_rows", None)}
-    given = {
-        name: arguments.check_integer(name, value, minimum=1)
-        for name, value in values.items()
-        if value is not None
-    }
-    if len(set(given.values())) > 1:
-        raise InvalidArgument(
-            f"limit={given['limit']} and max_rows={given['max_rows']} both say how many rows there "
-            "are at most: pass limit"
-        )
-    return next(iter(given.values()), None)
 
 
 def subject_fields(op: TableName, subject: object) -> dict[str, Any]:
@@ -746,26 +713,6 @@ def _advertiser(advertiser: object) -> dict[str, object]:
             f"advertiser must be an id, or the URL of its page; it is {format_value(advertiser)}"
         )
     return {"url" if "://" in advertiser else "advertiser_id": advertiser}
-
-
-def _enrichment(request: CreativesRequest) -> set[str]:
-    """Return the requested kinds of enrichment; assets need the details."""
-    requested = {
-        "details": not request.skip_details or request.should_download_assets,
-        "assets": request.should_download_assets,
-        "previews": request.should_download_previews,
-        "ocr": request.ocr,
-    }
-    return {kind for kind, is_requested in requested.items() if is_requested}
-
-
-def _warn_without_effect(request: SearchRequest) -> None:
-    if request.formats:
-        return
-    names = [name for name in ResultPageOptions.__annotations__ if name != "formats"]
-    unused = [name for name in names if name in request.model_fields_set]
-    if unused:
-        caller.warn(f"{', '.join(unused)} without effect: formats=[] visits no result page")
 
 
 # Inputs: every combination of list arguments, in order
@@ -950,14 +897,15 @@ class InputList(Sequence[Input]):
         self._label, self._templates = label, templates
         self._labels = [_label(subject) for subject in subjects]
         self._errors: dict[int, InvalidArgument] = {}
-        self._fields = [self._checked(number, subject) for number, subject in enumerate(subjects)]
-
-    def _checked(self, number: int, subject: object) -> Mapping[str, Any] | None:
-        try:
-            return subject_fields(self._templates[0].spec.op, subject)
-        except InvalidArgument as error:
-            self._errors[number] = error
-            return None
+        self._fields: list[Mapping[str, Any] | None] = []
+        op = templates[0].spec.op
+        for number, subject in enumerate(subjects):
+            fields: Mapping[str, Any] | None = None
+            try:
+                fields = subject_fields(op, subject)
+            except InvalidArgument as error:
+                self._errors[number] = error
+            self._fields.append(fields)
 
     def __len__(self) -> int:
         return len(self._fields) * len(self._templates)
@@ -1008,24 +956,14 @@ def _combinations(
         hint = "" if partitioned else f", or {most} with Dask or lazy=True"
         raise InvalidArgument(f"the lists make {count} inputs: {limit} at most in one call{hint}")
     # Options are checked once, with a valid subject, and subjects without options.
-    templates = [
-        _template(make, {**values, subject: _STAND_INS[subject]}, labels, chosen)
-        for chosen in itertools.product(
-            *([(name, one) for one in options[name]] for name in options)
-        )
-    ]
+    templates = []
+    for chosen in itertools.product(*options.values()):
+        named = dict(zip(options, chosen, strict=True))
+        columns = {labels[name]: _label(value) for name, value in named.items()}
+        spec = make(**{**values, subject: _STAND_INS[subject], **named})
+        templates.append(Input(columns, spec))
     combinations = InputList(labels[subject], subjects, templates)
     return combinations if partitioned else list(combinations)
-
-
-def _template(
-    make: Callable[..., JobSpec],
-    values: Mapping[str, Any],
-    labels: Mapping[str, str],
-    chosen: Sequence[tuple[str, Any]],
-) -> Input:
-    columns = {labels[name]: _label(value) for name, value in chosen}
-    return Input(columns, make(**{**values, **dict(chosen)}))
 
 
 def _label(value: object) -> Label:
@@ -1060,16 +998,19 @@ def crawl_inputs(
     """
     since = Since.check(options.get("since"))
     archive, dated = _read_as_of(options.get("as_of"))
-    reads_file = archive is not None or _has_archive(url)
+    urls = arguments.list_items("url", url)
+    reads_file = archive is not None or any(map(_is_archive, [url] if urls is None else urls))
+    out = options.get("out")
+    writes_warc = isinstance(out, str | Path) and str(out).lower().endswith(SUFFIXES)
     executor = options.get("executor")
     used: dict[str, object] = {
         "archive": reads_file,
         "as_of": dated or None,
         "since": since,
-        _WARC: _writes_warc(options),
+        _WARC: writes_warc,
         "audit": options.get("audit"),
         "more than 1,000 pages": is_long(options) and not options.get("audit"),
-        "a list": arguments.list_items("url", url),
+        "a list": urls,
         "lazy": lazy,
         "a Dask executor": arguments.is_dask(executor),
         "executor": executor,
@@ -1078,8 +1019,7 @@ def crawl_inputs(
     if conflict := conflict_of(used):
         raise InvalidArgument(conflict)
     values = {**crawl_fields(options, CrawlOptions), **dated}
-    if used[_WARC]:
-        out = options["out"]
+    if writes_warc:
         path = arguments.check_file_path("out", out)
         if not path.name.lower().endswith(WRITTEN_SUFFIX):
             raise InvalidArgument(f"an archive is written as {WRITTEN_SUFFIX}; out is {path}")
@@ -1088,29 +1028,33 @@ def crawl_inputs(
         inputs: Sequence[Input] = _archive_inputs(url, archive, values)
     else:
         inputs = url_inputs(url, values, partitioned=lazy or arguments.is_dask(executor))
-    if reads_file or used[_WARC]:
-        _check_local(options)
+    if reads_file or writes_warc:
+        call = CallOptions.check_without_out(options)
+        scope = call.connection.scope(call.settings)
+        if not scope.local:
+            raise InvalidArgument(
+                "archives are read and written by the local service only, and this session uses "
+                f"{scope.service}: leave out its address"
+            )
     if since is None:
         return inputs
-    _check_base(since, inputs, options)
+    if not options.get("cache", True) and not since.is_exact:
+        raise InvalidArgument(
+            "since finds the earlier crawl in the cache: leave cache=False out, or pass its frame "
+            "or its id as since"
+        )
+    if since.is_exact and inputs[0].labels:
+        raise InvalidArgument(
+            'since must be "last" or a time with a list of URLs: a frame or an id is of one crawl'
+        )
+    # What the service would refuse: the request itself does not have the earlier crawl yet.
+    request = cast("Any", inputs[0].spec.request)
+    if conflict := conflict_of({**request.used_options, "since": since}):
+        raise InvalidArgument(conflict)
     return [replace(item, spec=replace(item.spec, since=since)) for item in inputs]
 
 
-def _writes_warc(options: CrawlDfOptions) -> bool:
-    out = options.get("out")
-    return isinstance(out, str | Path) and str(out).lower().endswith(SUFFIXES)
-
-
 # ------------------------------------------------------------------------------------- archives
-
-
-def _has_archive(url: object) -> bool:
-    """Return whether what a call wants to crawl is the path of an archive, or a list with one."""
-    if _is_archive(url):
-        return True
-    return not isinstance(url, str) and any(
-        map(_is_archive, arguments.list_items("url", url) or ())
-    )
 
 
 def _is_archive(url: object) -> TypeIs[str | Path]:
@@ -1188,31 +1132,4 @@ def _checked_path(archive: object) -> Path:
     return path
 
 
-def _check_local(options: CrawlDfOptions) -> None:
-    """Refuse files where the session does not use the local service."""
-    call = CallOptions.check_without_out(options)
-    scope = call.connection.scope(call.settings)
-    if not scope.local:
-        raise InvalidArgument(
-            "archives are read and written by the local service only, and this session uses "
-            f"{scope.service}: leave out its address"
-        )
-
-
 # ----------------------------------------------------------------------------------------- base
-
-
-def _check_base(since: Since, inputs: Sequence[Input], options: CrawlDfOptions) -> None:
-    if not options.get("cache", True) and not since.is_exact:
-        raise InvalidArgument(
-            "since finds the earlier crawl in the cache: leave cache=False out, or pass its frame "
-            "or its id as since"
-        )
-    if since.is_exact and inputs[0].labels:
-        raise InvalidArgument(
-            'since must be "last" or a time with a list of URLs: a frame or an id is of one crawl'
-        )
-    # What the service would refuse: the request itself does not have the earlier crawl yet.
-    request = cast("Any", inputs[0].spec.request)
-    if conflict := conflict_of({**request.used_options, "since": since}):
-        raise InvalidArgument(conflict)
