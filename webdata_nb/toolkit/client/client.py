@@ -9,7 +9,6 @@ import re
 import uuid
 from collections.abc import (
     AsyncGenerator,
-    Iterator,
     Mapping,
     Sequence,
 )
@@ -640,24 +639,17 @@ class OptionalParameters:
             try:
                 reply = await self._transport.json(replace(request, params=params))
             except InvalidRequest as error:
-                left_out = _refused_name(error, [name for name in optional if name in params])
-                if left_out is None:
+                names = [name for name in optional if name in params]
+                named = _named(error, names)
+                # One that the refusal names, or else the first.
+                left_out = next(iter(named if named or error.fields else names), None)
+                if error.status not in _REFUSALS or left_out is None:
                     raise
                 del params[left_out]
             else:
                 for name in request.params.keys() - params.keys():
                     self.refuse(operation, name)
                 return reply
-
-
-def _refused_name(error: InvalidRequest, optional: Sequence[str]) -> str | None:
-    """Return the parameter to leave out: one that the refusal names, or else the first."""
-    if error.status not in _REFUSALS or not optional:
-        return None
-    named = _named(error, optional)
-    if named or error.fields:
-        return named[0] if named else None
-    return optional[0]
 
 
 def absent_operation(error: ServiceError, base_url: str, what: str) -> ServiceError:
@@ -670,8 +662,22 @@ def absent_operation(error: ServiceError, base_url: str, what: str) -> ServiceEr
 
 def refused_start(error: InvalidRequest, base_url: str, body: Mapping[str, Any]) -> ServiceError:
     """Return the error of a start; it names options beyond the contract that it did not take."""
-    extras = list(_extra_options(body))
-    if error.status not in _REFUSALS or not extras or _states_a_value(error, extras):
+    models = ((CrawlRequest, body), (ScrapeOptions, body.get("scrape_options")))
+    extras = [
+        name
+        for model, values in models
+        if isinstance(values, Mapping)
+        for name, field in model.model_fields.items()
+        if name in values and _OURS in (field.description or "")
+    ]
+    kinds = [
+        kind
+        for (path, _), kind in zip(error.fields, error.types, strict=False)
+        if path.rpartition(".")[2] in extras
+    ]
+    # A service that refuses the value of an option knows the option.
+    states_a_value = bool(kinds) and not any("extra" in kind for kind in kinds)
+    if error.status not in _REFUSALS or not extras or states_a_value:
         return error
     refused = _named(error, extras)
     if refused:
@@ -691,29 +697,6 @@ def _named(error: InvalidRequest, names: Sequence[str]) -> list[str]:
     """Return the names that a refusal mentions."""
     fields = {part for path, _ in error.fields for part in path.split(".")}
     return [name for name in names if name in fields or re.search(rf"\b{name}\b", error.detail)]
-
-
-def _states_a_value(error: InvalidRequest, names: Sequence[str]) -> bool:
-    """Whether a refusal is about the values of options, which the service knows then."""
-    kinds = [
-        kind
-        for (path, _), kind in zip(error.fields, error.types, strict=False)
-        if path.rpartition(".")[2] in names
-    ]
-    return bool(kinds) and not any("extra" in kind for kind in kinds)
-
-
-def _extra_options(body: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options of a crawl that are no part of the contract."""
-    scrape = body.get("scrape_options")
-    for model, values in ((CrawlRequest, body), (ScrapeOptions, scrape)):
-        for name, field in model.model_fields.items():
-            if (
-                isinstance(values, Mapping)
-                and name in values
-                and _OURS in (field.description or "")
-            ):
-                yield name
 
 
 class OfferedOptions:
@@ -737,7 +720,11 @@ class OfferedOptions:
         if not wanted:
             return
         if self._document is None:
-            self._document = await self._fetch()
+            try:
+                document = await self._transport.json(ApiRequest("GET", paths.OPENAPI))
+            except (ServiceError, BadAnswer):
+                document = None
+            self._document = document if isinstance(document, dict) else {}
         # Return the names of the fields that the body of POST `path` may have.
         keys = ("paths", path, "post", "requestBody", "content", "application/json", "schema")
         schema = _entry(self._document, keys)
@@ -751,13 +738,6 @@ class OfferedOptions:
                 f"{' and '.join(missing)} (POST {path}); nothing was started",
                 status=HTTPStatus.NOT_IMPLEMENTED,
             )
-
-    async def _fetch(self) -> Mapping[str, Any]:
-        try:
-            document = await self._transport.json(ApiRequest("GET", paths.OPENAPI))
-        except (ServiceError, BadAnswer):
-            return {}
-        return document if isinstance(document, dict) else {}
 
 
 def _entry(value: Any, keys: Sequence[str]) -> Mapping[str, Any]:

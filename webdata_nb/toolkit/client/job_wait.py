@@ -291,14 +291,6 @@ async def events(client: Client, kind: JobKind, job_id: str) -> AsyncGenerator[E
         except (errors.NotFound, errors.NotSupported):
             first_reply = await client.status(kind, job_id)  # raises without such a job
             client.offers_events = False
-    async with contextlib.aclosing(_polled(client, kind, job_id, first_reply)) as stream:
-        async for event in stream:
-            yield event
-
-
-async def _polled(
-    client: Client, kind: JobKind, job_id: str, first_reply: SearchStatus | CrawlStatus | None
-) -> AsyncGenerator[Event, None]:
     began, before, pacing = time.monotonic(), None, PollPacing()
     while True:
         reply, first_reply = first_reply or await client.status(kind, job_id), None

@@ -91,8 +91,9 @@ async def crawl_rows(
             row_count += len(reply.data)
             yield reply.data
             previous_rows = reply.data
-        if _is_last(reply, row_count, expected):
-            return
+        is_short = len(reply.data) < (reply.stated("per_page") or 1)
+        if is_short if expected is None else row_count >= expected:
+            return  # no page follows
         page += 1
     exported = await _exported_rows(client, job_id, previous_rows, row_count)
     if missing := exported[row_count:]:
@@ -100,13 +101,6 @@ async def crawl_rows(
     arrived = max(row_count, len(exported))
     if not exported if expected is None else arrived < expected:
         raise errors.IncompleteResult(expected, arrived, why=problem)
-
-
-def _is_last(reply: CrawlStatus, row_count: int, expected: int | None) -> bool:
-    """Return whether no page follows; one with fewer rows than a page has is the last one."""
-    if expected is None:
-        return len(reply.data) < (reply.stated("per_page") or 1)
-    return row_count >= expected
 
 
 def _page_url(row: Mapping[str, Any]) -> object:

@@ -113,22 +113,19 @@ def decide_retry(
         if code == "concurrency" or is_at_concurrency_limit(headers):
             wait_s = _CONCURRENCY_WAIT_S if after_s is None else after_s
             return RetryDelay(_add_jitter(wait_s, jitter), queued=True)
-    elif code == REFUSED or not _is_retryable(
-        outcome, after_s, safe=idempotent or method in _IDEMPOTENT
-    ):
-        return NoRetry()
+    else:
+        is_safe = idempotent or method in _IDEMPOTENT
+        # A 503 with Retry-After was refused before any work began.
+        is_unstarted = outcome is FailureKind.UNSENT or (
+            outcome == HTTPStatus.SERVICE_UNAVAILABLE and after_s is not None
+        )
+        is_transient = isinstance(outcome, FailureKind) or outcome in _TRANSIENT
+        if code == REFUSED or not (is_unstarted or (is_safe and is_transient)):
+            return NoRetry()
     delay_s = policy.next_delay_s(attempt, random_fraction=jitter)
     if delay_s is None:
         return NoRetry(f"{attempt} attempts")
     return RetryDelay(delay_s if after_s is None else _add_jitter(after_s, jitter))
-
-
-def _is_retryable(outcome: int | FailureKind, after_s: float | None, *, safe: bool) -> bool:
-    if isinstance(outcome, FailureKind):
-        return outcome is FailureKind.UNSENT or safe
-    # A 503 with Retry-After was refused before any work began.
-    is_refused = outcome == HTTPStatus.SERVICE_UNAVAILABLE and after_s is not None
-    return is_refused or (safe and outcome in _TRANSIENT)
 
 
 def _add_jitter(after_s: float, jitter: float) -> float:

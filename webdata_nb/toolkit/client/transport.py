@@ -190,19 +190,14 @@ def _contract_error(
     sender = f"the service at {base_url}" if base_url else "the service"
     foreign = ""
     if first["type"] == "missing" or not path:
-        foreign = f"; it is {_outline(body)}: {_WRONG_ADDRESS}"
+        is_object = isinstance(body, dict)  # of which only the names are stated
+        outline = format_value(body) if is_object else f"JSON of the type {type(body).__name__}"
+        foreign = f"; it is {outline}: {_WRONG_ADDRESS}"
     return errors.BadAnswer(
         f"the answer of {sender} ({model_name}) breaks the contract: "
         f"{location} {plain_message(first)}{foreign}",
         field=path or None,
     )
-
-
-def _outline(body: Any) -> str:
-    """Return what a reply consists of, without its values."""
-    if isinstance(body, dict):
-        return format_value(body)
-    return f"JSON of the type {type(body).__name__}"
 
 
 # ---------------------------------------------------------------------------------------- errors
@@ -382,16 +377,21 @@ def _detail(reply: HttpReply) -> _ErrorDetail:
     try:
         body = reply.decode_json()
     except MalformedJson:
-        return _ErrorDetail(_words(reply.body))
+        text = " ".join(reply.body[: 2 * _DETAIL_LENGTH].decode("utf-8", "replace").split())
+        return _ErrorDetail("" if text.startswith("<") else text[:_DETAIL_LENGTH])  # no HTML
     detail = body
     if isinstance(body, dict):
         detail = next((body[name] for name in ("detail", "error", "message") if body.get(name)), "")
     if isinstance(detail, list):
         entries = [entry for entry in detail if isinstance(entry, dict)]
-        fields = tuple(map(_field, entries))
-        text = "; ".join(f"{location}: {text}" for location, text in fields)
+        fields = []
+        for entry in entries:
+            loc = entry.get("loc")
+            parts = [str(part) for part in loc if part != "body"] if isinstance(loc, list) else []
+            fields.append((".".join(parts) or "body", str(entry.get("msg", "invalid"))))
+        text = "; ".join(f"{location}: {words}" for location, words in fields)
         types = tuple(str(entry.get("type", "")) for entry in entries)
-        return _ErrorDetail(text[:_DETAIL_LENGTH], fields, types)
+        return _ErrorDetail(text[:_DETAIL_LENGTH], tuple(fields), types)
     text = detail if isinstance(detail, str) else orjson.dumps(detail).decode()
     return _ErrorDetail(text[:_DETAIL_LENGTH])
 
@@ -406,18 +406,6 @@ def _value_text(location: str, text: str, request_body: Mapping[str, Any]) -> st
         return ""
     choices = filter(None, text.partition("must be one of ")[2].split(", "))
     return f"; it is {format_value(value)}{did_you_mean(quoted(closest(value, choices)))}"
-
-
-def _field(entry: dict[str, Any]) -> tuple[str, str]:
-    loc = entry.get("loc")
-    parts = [str(part) for part in loc if part != "body"] if isinstance(loc, list) else []
-    return ".".join(parts) or "body", str(entry.get("msg", "invalid"))
-
-
-def _words(body: bytes) -> str:
-    """Return an error body that is not JSON as one line; '' for HTML."""
-    text = " ".join(body[: 2 * _DETAIL_LENGTH].decode("utf-8", "replace").split())
-    return "" if text.startswith("<") else text[:_DETAIL_LENGTH]
 
 
 MAX_CONCURRENT: Final = 16
@@ -478,13 +466,24 @@ class ConcurrencyLimiter:
 
     async def _enter(self, ticket: int) -> None:
         await self._until_open()
-        request = self._enqueue(ticket)
-        if request is None:
-            return
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            is_first = not self._queue or ticket < self._queue[0].ticket
+            if self._active < self._window.size and is_first:
+                self._active += 1
+                return
+            request = _QueuedRequest(ticket, loop, loop.create_future())
+            heapq.heappush(self._queue, request)
         try:
             await request.admitted
         except asyncio.CancelledError:
-            self._withdraw(request)
+            with self._lock:
+                is_queued = request in self._queue
+                if is_queued:
+                    self._queue.remove(request)
+                    heapq.heapify(self._queue)
+            if not is_queued:  # the slot was assigned in the meantime
+                self._release()
             raise
 
     async def _until_open(self) -> None:
@@ -495,27 +494,6 @@ class ConcurrencyLimiter:
 
     def _remaining_s(self) -> float:
         return self._window.remaining_s(time.monotonic())
-
-    def _enqueue(self, ticket: int) -> _QueuedRequest | None:
-        """Take a free slot and return None, or join the queue."""
-        loop = asyncio.get_running_loop()
-        with self._lock:
-            is_first = not self._queue or ticket < self._queue[0].ticket
-            if self._active < self._window.size and is_first:
-                self._active += 1
-                return None
-            request = _QueuedRequest(ticket, loop, loop.create_future())
-            heapq.heappush(self._queue, request)
-            return request
-
-    def _withdraw(self, request: _QueuedRequest) -> None:
-        """Leave the queue, or give back the slot if it was assigned in the meantime."""
-        with self._lock:
-            if request in self._queue:
-                self._queue.remove(request)
-                heapq.heapify(self._queue)
-                return
-        self._release()
 
     def _release(self) -> None:
         with self._lock:
@@ -629,11 +607,14 @@ class HttpConnection:
         proxy: str | None,
         ca_bundle: str | None,
     ) -> None:
+        common = {"user-agent": f"webdata_nb/{__version__}", "accept": "application/json"}
+        if api_key:
+            common["authorization"] = f"Bearer {api_key}"
         self._timeout_s = timeout_s
         self._loop: asyncio.AbstractEventLoop | None = None
         self._http = httpx.AsyncClient(
             base_url=base_url,
-            headers=_common_headers(api_key, headers),
+            headers={**common, **{name.lower(): value for name, value in headers.items()}},
             # httpx would make every proxy of the environment, also those that are not used.
             trust_env=False,
             proxy=proxy or (environment_proxy(base_url) if trust_env else None),
@@ -683,7 +664,11 @@ class HttpConnection:
         if self._loop not in (None, loop):
             raise RuntimeError("this client belongs to another event loop: make one per loop")
         self._loop = loop
-        content = None if request.body is None else _encoded(request.body)
+        try:
+            content = None if request.body is None else orjson.dumps(dict(request.body))
+        except TypeError as error:
+            text = f"the request cannot be written as JSON: {error}"
+            raise errors.InvalidArgument(text) from None
         typed = {} if content is None else {"content-type": "application/json"}
         timeout_s = request.timeout_s or self._timeout_s
         return self._http.build_request(
@@ -725,13 +710,6 @@ async def _read_body(response: httpx.Response) -> bytes:
     if len(body) > bound and response.is_success:
         raise errors.BadAnswer(f"the answer is larger than {bound} bytes: ask for fewer rows")
     return bytes(body)
-
-
-def _encoded(body: Mapping[str, Any]) -> bytes:
-    try:
-        return orjson.dumps(dict(body))
-    except TypeError as error:
-        raise errors.InvalidArgument(f"the request cannot be written as JSON: {error}") from None
 
 
 def environment_proxy(base_url: str) -> str | None:
@@ -800,13 +778,6 @@ def _trust(base_url: str, ca_bundle: str | None, *, trust_env: bool) -> ssl.SSLC
         return ssl.create_default_context(cafile=ca_bundle)
     except OSError as error:
         raise errors.InvalidArgument(f"ca_bundle (WEBDATA_CA_BUNDLE): {error}") from None
-
-
-def _common_headers(api_key: str, headers: Mapping[str, str]) -> dict[str, str]:
-    common = {"user-agent": f"webdata_nb/{__version__}", "accept": "application/json"}
-    if api_key:
-        common["authorization"] = f"Bearer {api_key}"
-    return {**common, **{name.lower(): value for name, value in headers.items()}}
 
 
 def checked_key(api_key: str) -> str:
@@ -949,8 +920,7 @@ class Transport:
         ServiceError, ConnectionFailed, UnknownOutcome, BadAnswer
             The error of the last attempt.
         """
-        send = self._send_despite_cancellation if request.creates else self._send
-        return (await self._send_until_success(request, send)).decoded
+        return (await self._send_until_success(request, self._send)).decoded
 
     @contextlib.asynccontextmanager
     async def stream(
@@ -1050,8 +1020,11 @@ class Transport:
 
     def _raise(self, request: ApiRequest, result: SendResult, decision: NoRetry) -> NoReturn:
         if isinstance(result, HttpReply):
+            if self._key:  # which the service may repeat in an error
+                body = result.body.replace(self._key.encode(), b"***")
+                result = replace(result, body=body)
             raise error_of(
-                self._without_key(result),
+                result,
                 request.path,
                 decision.reason,
                 base_url=self.base_url,
@@ -1074,17 +1047,10 @@ class Transport:
         remedy = check if result.kind is FailureKind.UNSENT else ""
         raise errors.ConnectionFailed(f"{operation} failed: {result.text}{reason}{remedy}")
 
-    def _without_key(self, reply: HttpReply) -> HttpReply:
-        """Blot out our key where a service repeats it in an error."""
-        if not self._key:
-            return reply
-        return replace(reply, body=reply.body.replace(self._key.encode(), b"***"))
-
     async def _send(self, request: ApiRequest) -> SendResult:
-        return await self._connection.json(request)
-
-    async def _send_despite_cancellation(self, request: ApiRequest) -> SendResult:
-        """Send a start; when cancelled, wait briefly for its reply."""
+        """Send once; a start whose caller is cancelled waits briefly for its reply."""
+        if not request.creates:
+            return await self._connection.json(request)
         sending = asyncio.ensure_future(self._connection.json(request))
         try:
             return await asyncio.shield(sending)
@@ -1093,16 +1059,11 @@ class Transport:
                 await asyncio.wait([sending], timeout=LATE_REPLY_S)
             finally:
                 sending.cancel()
-            if (late_reply := _successful_reply(sending)) is not None:
-                raise LateReply(late_reply) from None
+            if sending.done() and not sending.cancelled() and sending.exception() is None:
+                late_reply = sending.result()
+                if isinstance(late_reply, HttpReply) and late_reply.ok:
+                    raise LateReply(late_reply) from None
             raise
-
-
-def _successful_reply(sending: asyncio.Future[SendResult]) -> HttpReply | None:
-    if not sending.done() or sending.cancelled() or sending.exception() is not None:
-        return None
-    result = sending.result()
-    return result if isinstance(result, HttpReply) and result.ok else None
 
 
 # Decodes server-sent events, and follows the event stream of a job, also where it breaks.
@@ -1158,30 +1119,22 @@ class Decoder:
         self._after_return = piece.endswith(b"\r")
         *lines, self._buffer = _LINE_END.split(self._buffer + piece)
         for line in lines:
-            message = self._line(line)
-            if message is not None:
-                messages.append(message)
+            if not line:
+                if self._data:
+                    messages.append(Message(self._name, b"\n".join(self._data)))
+                self._name, self._data = "message", []
+                continue
+            field, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if field == b"data":
+                self._data.append(value)
+            elif field == b"event":
+                self._name = value.decode("utf-8", "replace")
+            elif field == b"id" and b"\0" not in value:
+                self._id = value.decode("utf-8", "replace")
         if len(self._buffer) + sum(map(len, self._data)) > EVENT_BYTES:
             raise BadAnswer(f"an event of the stream is larger than {EVENT_BYTES} bytes")
         return messages
-
-    def _line(self, line: bytes) -> Message | None:
-        if not line:
-            return self._complete()
-        field, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if field == b"data":
-            self._data.append(value)
-        elif field == b"event":
-            self._name = value.decode("utf-8", "replace")
-        elif field == b"id" and b"\0" not in value:
-            self._id = value.decode("utf-8", "replace")
-        return None
-
-    def _complete(self) -> Message | None:
-        message = Message(self._name, b"\n".join(self._data)) if self._data else None
-        self._name, self._data = "message", []
-        return message
 
 
 def event_of(message: Message) -> Event | None:
