@@ -42,7 +42,6 @@ from webdata_nb.contract.outcomes import JobKind, JobStatus
 from webdata_nb.contract.replies import (
     CrawlStatus,
     CreativesReply,
-    ReceiptEntry,
     SearchStart,
     SearchStatus,
     StartReply,
@@ -264,18 +263,6 @@ async def with_earlier_crawl(spec: JobSpec, cache: ResultCache) -> JobSpec:
     return replace(spec, since=replace(since, job_id=job_id))
 
 
-def _without_earlier_crawl(spec: JobSpec, error: InvalidRequest) -> JobSpec:
-    """Return a crawl without the earlier crawl that the service refuses; raises other errors."""
-    since = spec.since
-    problems = list(zip(error.fields, error.types, strict=False))
-    unusable = ("base.job_id", EARLIER_CRAWL_UNUSABLE)
-    reasons = [text for (name, text), kind in problems if (name, kind) == unusable]
-    is_refused = bool(reasons) and len(reasons) == len(error.fields)
-    if since is None or since.is_exact or since.job_id is None or not is_refused:
-        raise error
-    return replace(spec, since=replace(since, job_id=None, refusal=reasons[0]))
-
-
 # ----------------------------------------------------------------------------------------- sources
 
 
@@ -431,9 +418,17 @@ class JobSource(RowSource):
         try:
             reply = await self._start_or_join(self.spec)
         except InvalidRequest as error:
-            self.spec = _without_earlier_crawl(self.spec, error)
-            if self.claim is not None and self.spec.since is not None:
-                self.claim.renew(self.spec.since.fields)
+            since = self.spec.since
+            problems = list(zip(error.fields, error.types, strict=False))
+            unusable = ("base.job_id", EARLIER_CRAWL_UNUSABLE)
+            reasons = [text for (name, text), kind in problems if (name, kind) == unusable]
+            is_refused = bool(reasons) and len(reasons) == len(error.fields)
+            if since is None or since.is_exact or since.job_id is None or not is_refused:
+                raise
+            since = replace(since, job_id=None, refusal=reasons[0])
+            self.spec = replace(self.spec, since=since)
+            if self.claim is not None:
+                self.claim.renew(since.fields)
             reply = await self._start_or_join(self.spec)
         await self._started(reply)
 
@@ -661,7 +656,14 @@ class JobSource(RowSource):
                 if job.ended:
                     break
                 found = _rows_of_search(await self.client.search_status(self.job_id))
-                final = [row for row in found if _is_final(row, visits_pages=visits_pages)]
+                final = [
+                    row
+                    for row in found
+                    if not visits_pages
+                    or row.get("scraped")
+                    or row.get("error")
+                    or row.get("success") is False
+                ]
                 for chunk in _chunks(_take_new(final, yielded), self.batch_rows):
                     yield await asyncio.to_thread(rows.trimmed_batch, "search", chunk)
                 job.published = len(yielded)
@@ -737,18 +739,15 @@ class JobSource(RowSource):
             result = replace(result, table=table)
         lists_pages = self.spec is not None and bool(self.spec.urls)
         if lists_pages or (self.options.cache and outcome.cacheable):
-            return replace(result, receipt_entries=await self._receipt_entries())
+            entries = None  # the rows are worth having without it
+            try:
+                entries = await paging.receipt_entries(self.client, self.job_id)
+            except (NotFound, NotSupported):
+                pass  # an extra of ours, which another service may lack
+            except WebdataError as error:
+                log.warning("the receipt of job %s did not arrive: %s", self.job_id, error)
+            return replace(result, receipt_entries=entries)
         return result
-
-    async def _receipt_entries(self) -> list[ReceiptEntry] | None:
-        """Return the full receipt; the rows are worth having without it."""
-        try:
-            return await paging.receipt_entries(self.client, self.job_id)
-        except (NotFound, NotSupported):
-            return None  # an extra of ours, which another service may lack
-        except WebdataError as error:
-            log.warning("the receipt of job %s did not arrive: %s", self.job_id, error)
-            return None
 
 
 class _FollowedJob:
@@ -812,13 +811,6 @@ def _rows_of_search(status: SearchStatus) -> list[Row]:
     if status.provider_used is None:
         return list(status.data)
     return [{"provider": status.provider_used, **row} for row in status.data]
-
-
-def _is_final(row: Row, *, visits_pages: bool) -> bool:
-    """Whether a result of a running search will not change any more."""
-    if not visits_pages:
-        return True
-    return bool(row.get("scraped") or row.get("error")) or row.get("success") is False
 
 
 def _take_new(results: list[Row], yielded: set[object]) -> list[Row]:
@@ -941,27 +933,22 @@ async def download_files(client: Client, rows: Iterable[dict[str, Any]], root: P
 
     Where a download fails, the asset or preview gets an `error` instead.
     """
-    for asset in _stored_files(rows):
-        path = root / FOLDER / asset["sha256"]
-        try:
-            if not await asyncio.to_thread(path.exists):
-                data = await client.creative_file(asset["sha256"])
-                await asyncio.to_thread(_write, path, data)
-        except (WebdataError, OSError, ValueError) as error:
-            asset["error"] = f"the file could not be downloaded: {error}"
-        else:
-            asset["file"] = str(path)
-
-
-def _stored_files(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the assets and previews that the service has stored."""
     for row in rows:
         assets = row.get("assets")
         listed_assets = [*assets] if isinstance(assets, list) else []
         for asset in (*listed_assets, row.get("preview")):
             # Only a hash may name a file: the service must not choose a path here.
-            if isinstance(asset, dict) and _SHA256.fullmatch(str(asset.get("sha256"))):
-                yield asset
+            if not isinstance(asset, dict) or not _SHA256.fullmatch(str(asset.get("sha256"))):
+                continue
+            path = root / FOLDER / asset["sha256"]
+            try:
+                if not await asyncio.to_thread(path.exists):
+                    data = await client.creative_file(asset["sha256"])
+                    await asyncio.to_thread(_write, path, data)
+            except (WebdataError, OSError, ValueError) as error:
+                asset["error"] = f"the file could not be downloaded: {error}"
+            else:
+                asset["file"] = str(path)
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -1013,7 +1000,13 @@ class ListingSource(RowSource):
         """
         async with aclosing(self._read()) as replies:
             async for reply in replies:
-                found = self._pending = self._take_rows(reply)
+                max_rows = self.spec.max_rows
+                found = reply.creatives[: None if max_rows is None else max_rows - self._row_count]
+                self._row_count += len(found)
+                self._failed_rows += sum(bool(row.get("error")) for row in found)
+                self._total += reply.stated("total_results") or len(reply.creatives)
+                self._replies.append(reply.model_copy(update={"creatives": []}))
+                self._pending = found
                 if not found:
                     continue
                 self.listener.count(self._row_count)
@@ -1033,19 +1026,12 @@ class ListingSource(RowSource):
         max_rows = self.spec.max_rows
         return max_rows is not None and self._row_count >= max_rows
 
-    def _take_rows(self, reply: CreativesReply) -> list[dict[str, Any]]:
-        """Return the rows of a page, up to `max_rows` of the listing."""
-        max_rows = self.spec.max_rows
-        found = reply.creatives[: None if max_rows is None else max_rows - self._row_count]
-        self._row_count += len(found)
-        self._failed_rows += sum(bool(row.get("error")) for row in found)
-        self._total += reply.stated("total_results") or len(reply.creatives)
-        self._replies.append(reply.model_copy(update={"creatives": []}))
-        return found
-
     async def _read(self) -> AsyncGenerator[CreativesReply, None]:
         """Yield each page, and store those that are fetched until the listing is complete."""
-        partial = _partial_listing(self.spec, self.options)
+        partial = None
+        if self.options.cache:
+            cache = ResultCache.of_spec(self.spec, self.options)
+            partial = PartialListing.of(cache.root, cache.key)
         stored = await _stored_replies(partial, refresh=self.options.refresh)
         for reply in stored:
             yield reply
@@ -1119,14 +1105,6 @@ async def _unless_cancelled(cancelled: asyncio.Event | None, work: Awaitable[T])
         task.cancel()
         cancellation.cancel()
         await asyncio.gather(task, cancellation, return_exceptions=True)
-
-
-def _partial_listing(spec: JobSpec, options: CallOptions) -> PartialListing | None:
-    """Return the stored pages of a request; None where the cache is off."""
-    if not options.cache:
-        return None
-    cache = ResultCache.of_spec(spec, options)
-    return PartialListing.of(cache.root, cache.key)
 
 
 async def _stored_replies(partial: PartialListing | None, *, refresh: bool) -> list[CreativesReply]:
