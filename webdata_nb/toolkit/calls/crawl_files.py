@@ -108,7 +108,11 @@ class _LongCrawl:
         self._columns = [name for name in names if name in spec.columns]
 
     async def result(self) -> CallResult:
-        """Return the rows of the files, after fetching those that are missing."""
+        """Return the rows of the files, after fetching those that are missing.
+
+        The job starts under the key of the manifest, which then has its id, unless an earlier call
+        has started it. Its rows are written as they arrive.
+        """
         with folder_errors(self._out):
             manifest = await asyncio.to_thread(self._manifest)
         if manifest.receipt is not None:
@@ -116,7 +120,38 @@ class _LongCrawl:
             return CallResult(table, {**manifest.receipt, "cache": "hit"})
         if self._call.options.settings.offline:
             raise OfflineError(f"offline, and the crawl in {self._out} is not complete")
-        return await self._fetch(manifest)
+        started_at, call = datetime.now(UTC), self._call
+        is_new = manifest.job_id is None
+        if is_new:
+            call = await call.with_earlier_crawl()
+        first_part = await asyncio.to_thread(self._parts.count)
+        async with call.source(
+            None,
+            as_they_arrive=True,
+            job_id=manifest.job_id or "",
+            run_id=manifest.idempotency_key,
+            first_row=first_part * PART_ROWS,
+        ) as source:
+            if is_new:
+                try:
+                    await source.start()
+                except NotSupported:
+                    await asyncio.to_thread(self._parts.clear)
+                    raise
+                manifest = replace(manifest, job_id=source.job_id)
+                await asyncio.to_thread(self._parts.write_manifest, manifest)
+            try:
+                await self._write_parts(source, first_part)
+            except NotFound as error:
+                error.add_note(f"the rows in {self._out} are kept; {_NEW_CRAWL}")
+                raise
+            result = await asyncio.to_thread(self._ended, source, manifest, started_at)
+            if result.outcome is not None:
+                source.ended(result.outcome)
+        job_error = result.error()
+        if isinstance(job_error, JobFailed | JobCancelled) and not is_new:
+            job_error.add_note(f"the rows in {self._out} are kept; {_NEW_CRAWL}")
+        return result
 
     def _manifest(self) -> CrawlManifest:
         """Return the manifest of this call; write it where there is none.
@@ -146,46 +181,6 @@ class _LongCrawl:
         self._parts.clear()
         manifest = CrawlManifest(digest, secrets.token_hex(16))
         self._parts.write_manifest(manifest)
-        return manifest
-
-    async def _fetch(self, manifest: CrawlManifest) -> CallResult:
-        """Start the job unless an earlier call did, and write its rows as they arrive."""
-        started_at, call = datetime.now(UTC), self._call
-        is_new = manifest.job_id is None
-        if is_new:
-            call = await call.with_earlier_crawl()
-        first_part = await asyncio.to_thread(self._parts.count)
-        async with call.source(
-            None,
-            as_they_arrive=True,
-            job_id=manifest.job_id or "",
-            run_id=manifest.idempotency_key,
-            first_row=first_part * PART_ROWS,
-        ) as source:
-            if is_new:
-                manifest = await self._start(source, manifest)
-            try:
-                await self._write_parts(source, first_part)
-            except NotFound as error:
-                error.add_note(f"the rows in {self._out} are kept; {_NEW_CRAWL}")
-                raise
-            result = await asyncio.to_thread(self._ended, source, manifest, started_at)
-            if result.outcome is not None:
-                source.ended(result.outcome)
-        job_error = result.error()
-        if isinstance(job_error, JobFailed | JobCancelled) and not is_new:
-            job_error.add_note(f"the rows in {self._out} are kept; {_NEW_CRAWL}")
-        return result
-
-    async def _start(self, source: RowSource, manifest: CrawlManifest) -> CrawlManifest:
-        """Start the job under the key of the manifest, which then has its id."""
-        try:
-            await source.start()
-        except NotSupported:
-            await asyncio.to_thread(self._parts.clear)
-            raise
-        manifest = replace(manifest, job_id=source.job_id)
-        await asyncio.to_thread(self._parts.write_manifest, manifest)
         return manifest
 
     async def _write_parts(self, source: RowSource, first_part: int) -> None:

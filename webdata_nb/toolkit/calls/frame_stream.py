@@ -256,12 +256,6 @@ class _StreamLoop:
                     async for batch_frame in frames:
                         yield batch_frame
             return
-        async with aclosing(self._merged_frames()) as frames:
-            async for batch_frame in frames:
-                yield batch_frame
-
-    async def _merged_frames(self) -> AsyncGenerator[pd.DataFrame, None]:
-        """Yield the frames of all inputs as they arrive, under one progress bar."""
         settings = replace(self._call.settings, progress=False)
         input_options = replace(self._call, settings=settings)
         description = f"{self._op} of {len(self._inputs)} inputs"
@@ -310,16 +304,17 @@ class _StreamLoop:
                     yield await asyncio.to_thread(self._build_frame, stats, batch)
         except WebdataError as error:
             stats.fail(error)
-            if self._ends_loop(error):
+            is_cancelled = isinstance(error, JobCancelled) and self._cancelled.is_set()
+            is_fatal = is_cancelled or isinstance(error, AuthError | LocalServiceError)
+            ends_loop = not self._options.has_labels or self._options.fan_out.on_error == "raise"
+            if is_fatal or ends_loop:
                 raise
-            yield self._error_frame(stats)
+            spec = stats.input.spec
+            part = InputRows(stats.input.labels, None, datetime.now(UTC), stats.error_message)
+            table = input_rows.stack_inputs(spec.op, spec.columns, [part])
+            yield frame.build(table, dtype_backend=self._call.dtype_backend)
         finally:
             stats.finish()
-
-    def _ends_loop(self, error: WebdataError) -> bool:
-        cancelled = isinstance(error, JobCancelled) and self._cancelled.is_set()
-        fatal = cancelled or isinstance(error, AuthError | LocalServiceError)
-        return fatal or not self._options.has_labels or self._options.fan_out.on_error == "raise"
 
     # ------------------------------------------------------------------------ where rows come from
 
@@ -393,7 +388,14 @@ class _StreamLoop:
             # The rows were given away: their counts are those of the batches.
             stats.outcome = source.outcome(rows.concat(call.spec.op, ()).table)
             source.ended(stats.outcome_so_far())
-        _raise_or_warn(stats, call.options)
+        # The rows of a job that did not succeed were yielded before.
+        error = stats.outcome.error()
+        if (wanted := error_to_raise(error, call.options)) is not None:
+            raise wanted
+        if error is None and stats.rows == 0:
+            caller.warn(receipt.empty_result_reason(stats.outcome))
+        elif error is None and (attrs := stats.receipt()):
+            warn_of_shortcoming(attrs)
 
     # ------------------------------------------------------------------------------------- frames
 
@@ -419,12 +421,6 @@ class _StreamLoop:
         backend = self._call.dtype_backend
         return frame.build(table, attrs=attrs, dtype_backend=backend, objects=batch.objects)
 
-    def _error_frame(self, stats: StreamStats) -> pd.DataFrame:
-        spec = stats.input.spec
-        part = InputRows(stats.input.labels, None, datetime.now(UTC), stats.error_message)
-        table = input_rows.stack_inputs(spec.op, spec.columns, [part])
-        return frame.build(table, dtype_backend=self._call.dtype_backend)
-
     def receipt(self) -> dict[str, Any] | None:
         """Return the receipt of the rows so far."""
         if not self._options.has_labels:
@@ -438,14 +434,3 @@ class _StreamLoop:
             started_at=self._started_at,
             finished_at=datetime.now(UTC),
         )
-
-
-def _raise_or_warn(stats: StreamStats, options: CallOptions) -> None:
-    """Raise or warn where the job did not succeed; its rows were yielded before."""
-    error = None if stats.outcome is None else stats.outcome.error()
-    if (wanted := error_to_raise(error, options)) is not None:
-        raise wanted
-    if error is None and stats.outcome is not None and stats.rows == 0:
-        caller.warn(receipt.empty_result_reason(stats.outcome))
-    elif error is None and (attrs := stats.receipt()):
-        warn_of_shortcoming(attrs)

@@ -111,11 +111,7 @@ async def run(
         line = str(combined_result.attrs["line"]).partition(": ")[2]
         bar.ended("cancelled" if interrupted else "completed", line)
     if fan_out.warns and not interrupted:
-        is_reported = _warn_without_good_row(combined_result)
-        if not (is_reported or fan_out.row_each):
-            if fan_out.warns_of_empty:
-                _warn_of_empty_results(inputs, results)
-            _warn_of_shortcomings(results)
+        _warn_of_rows(combined_result, inputs, results, fan_out)
     built = await deliver(combined_result, options)
     if interrupted:
         set_partial_result(built)
@@ -273,22 +269,16 @@ async def _run_on_executor(
         token.cancel()
         if not future.cancel():
             await asyncio.wait([pending], timeout=PARTIAL_RESULT_S)
-        result = _result_of_cancelled(pending)
-        if result is None or options.on_cancel != "partial":
+        if not pending.done():
+            # Retrieves a later exception, which asyncio would log otherwise.
+            pending.add_done_callback(lambda future: future.cancelled() or future.exception())
+            raise
+        if pending.cancelled() or pending.exception() is not None:
+            raise
+        result = pending.result()
+        if not isinstance(result, CallResult) or options.on_cancel != "partial":
             raise
         return result
-
-
-def _result_of_cancelled(pending: asyncio.Future[InputResult]) -> CallResult | None:
-    """Return the rows of a cancelled worker, where it returned some in time."""
-    if not pending.done():
-        # Retrieves a later exception, which asyncio would log otherwise.
-        pending.add_done_callback(lambda future: future.cancelled() or future.exception())
-        return None
-    if pending.cancelled() or pending.exception() is not None:
-        return None
-    result = pending.result()
-    return result if isinstance(result, CallResult) else None
 
 
 def _run_in_worker(spec: JobSpec, options: CallOptions, token: CancelToken) -> InputResult:
@@ -448,8 +438,16 @@ class _PageList:
             if result is not None:
                 await self._run.raise_fatal_error(result)
         await asyncio.to_thread(self._look_up)
-        missing = iter(self._missing().items())
-        while pages := dict(islice(missing, PAGES_PER_JOB)):
+        # The inputs without a result, by the key by which the service tells pages apart.
+        missing: dict[str, list[int]] = {}
+        for number, (item, result) in enumerate(zip(self._inputs, self._results, strict=True)):
+            if result is None:
+                request = item.spec.request
+                if not isinstance(request, CrawlRequest):
+                    raise TypeError(f"{type(request).__name__} is no crawl")
+                missing.setdefault(canonical_key(canonical_url(request.url)), []).append(number)
+        remaining = iter(missing.items())
+        while pages := dict(islice(remaining, PAGES_PER_JOB)):
             if await self._fetch(pages):
                 return self._results, True
         return self._results, False
@@ -467,14 +465,6 @@ class _PageList:
                 if item.error is None:
                     self._results[number] = self._call_of(number).cache.look_up(item.spec.columns)
         self._count()
-
-    def _missing(self) -> Mapping[str, list[int]]:
-        """Return the inputs without a result, by the key of their page: equal pages are one."""
-        missing: dict[str, list[int]] = {}
-        for number, (item, result) in enumerate(zip(self._inputs, self._results, strict=True)):
-            if result is None:
-                missing.setdefault(_key_of(item.spec), []).append(number)
-        return missing
 
     async def _fetch(self, pages: Mapping[str, Sequence[int]]) -> bool:
         """Read pages in one job; returns whether the call was interrupted meanwhile."""
@@ -561,14 +551,6 @@ class _PageList:
             notice=view.notice or bar.view.notice,
             inputs=Inputs(total, min(total, counted.inputs + view.completed), counted.errors),
         )
-
-
-def _key_of(spec: JobSpec) -> str:
-    """Return the key of a page, by which the service tells pages apart."""
-    request = spec.request
-    if not isinstance(request, CrawlRequest):
-        raise TypeError(f"{type(request).__name__} is no crawl")
-    return canonical_key(canonical_url(request.url))
 
 
 def _rows_by_key(
@@ -700,40 +682,35 @@ def stack(
     return CallResult(table, attrs)
 
 
-def _warn_without_good_row(result: CallResult) -> bool:
-    """Warn of crawls whose rows all failed; returns whether it did."""
-    attrs = result.attrs
-    has_only_failures = attrs["counts"]["failed"] and not attrs["counts"]["ok"]
-    if attrs["kind"] != "crawl" or not has_only_failures:
-        return False
-    row = next(row for row in range(result.table.num_rows) if result.table["error"][row].is_valid)
-    subject = ", ".join(str(result.table[name][row]) for name in attrs["labels"])
-    total = attrs["inputs"]["total"]
-    scope = f"of {total} inputs: no row succeeded, such as " if total > 1 else ""
-    caller.warn(f"{attrs['kind']} {scope}{receipt.shorten(subject)}: {result.table['error'][row]}")
-    return True
-
-
-def _warn_of_empty_results(inputs: Sequence[Input], results: Sequence[InputResult | None]) -> None:
-    empty = [
-        item.spec.subject
+def _warn_of_rows(
+    combined_result: CallResult,
+    inputs: Sequence[Input],
+    results: Sequence[InputResult | None],
+    fan_out: FanOutOptions,
+) -> None:
+    """Warn of a crawl whose rows all failed, or of inputs without rows or with doubtful ones."""
+    attrs, table = combined_result.attrs, combined_result.table
+    if attrs["kind"] == "crawl" and attrs["counts"]["failed"] and not attrs["counts"]["ok"]:
+        row = next(row for row in range(table.num_rows) if table["error"][row].is_valid)
+        subject = ", ".join(str(table[name][row]) for name in attrs["labels"])
+        total = attrs["inputs"]["total"]
+        scope = f"of {total} inputs: no row succeeded, such as " if total > 1 else ""
+        caller.warn(f"crawl {scope}{receipt.shorten(subject)}: {table['error'][row]}")
+        return
+    if fan_out.row_each:
+        return
+    found = [
+        (item.spec.subject, result)
         for item, result in zip(inputs, results, strict=True)
-        if isinstance(result, CallResult) and result.table.num_rows == 0
+        if isinstance(result, CallResult)
     ]
-    if empty:
+    empty = [subject for subject, result in found if result.table.num_rows == 0]
+    if empty and fan_out.warns_of_empty:
         caller.warn(
             f"{len(empty)} of {len(inputs)} inputs gave no rows, such as "
             f"{receipt.shorten(empty[0]) or _NO_SUBJECT}"
         )
-
-
-def _warn_of_shortcomings(results: Sequence[InputResult | None]) -> None:
-    """Warn once of crawls whose rows may not be the wanted ones."""
-    receipts = [
-        result.attrs
-        for result in results
-        if isinstance(result, CallResult) and result.attrs.get("warning")
-    ]
-    if receipts:
-        first = f"{receipts[0]['subject']}: {receipts[0]['warning']}"
-        caller.warn(f"{len(receipts)} of {len(results)} inputs, such as {first}")
+    doubtful = [result.attrs for _, result in found if result.attrs.get("warning")]
+    if doubtful:
+        first = f"{doubtful[0]['subject']}: {doubtful[0]['warning']}"
+        caller.warn(f"{len(doubtful)} of {len(results)} inputs, such as {first}")

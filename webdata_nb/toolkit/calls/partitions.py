@@ -15,7 +15,7 @@ import secrets
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -215,37 +215,28 @@ async def run_here(
         if await asyncio.to_thread(dataset.has_part, partition.number):
             stored = await asyncio.to_thread(dataset.figures_of, partition.number)
             return PartitionOutcome(partition.number, stored)
-        figures = await _run_inputs(call, partition, concurrency, connection, dataset)
+        options = CallOptions(
+            connection,
+            connection.settings(Options(progress=False)),
+            timeout_s=call.timeout_s,
+            on_incomplete=call.on_incomplete,
+            seen_s=_SEEN_S,
+        )
+        started_at = datetime.now(UTC)
+        inputs = partition.inputs
+        run = ListRun(inputs, options, call.fan_out, None, concurrency, call.run_id)
+        results, _ = await run.results()
+        combined = await asyncio.to_thread(
+            stack, inputs, results, options, call.fan_out, started_at
+        )
+        listed = max(0, MAX_LISTED_RUNS - partition.first)
+        figures = {**combined.attrs, "runs": combined.attrs["runs"][:listed]}
+        await asyncio.to_thread(
+            dataset.write_part, partition.number, combined.table, figures, call.run_id
+        )
     except (WebdataError, OSError) as error:
         return PartitionOutcome(partition.number, error=error)
     return PartitionOutcome(partition.number, figures)
-
-
-async def _run_inputs(
-    call: PartitionCall,
-    partition: Partition,
-    concurrency: int,
-    connection: Connection,
-    dataset: PartDataset,
-) -> dict[str, Any]:
-    options = CallOptions(
-        connection,
-        connection.settings(Options(progress=False)),
-        timeout_s=call.timeout_s,
-        on_incomplete=call.on_incomplete,
-        seen_s=_SEEN_S,
-    )
-    started_at = datetime.now(UTC)
-    inputs = partition.inputs
-    run = ListRun(inputs, options, call.fan_out, None, concurrency, call.run_id)
-    results, _ = await run.results()
-    combined = await asyncio.to_thread(stack, inputs, results, options, call.fan_out, started_at)
-    listed = max(0, MAX_LISTED_RUNS - partition.first)
-    figures = {**combined.attrs, "runs": combined.attrs["runs"][:listed]}
-    await asyncio.to_thread(
-        dataset.write_part, partition.number, combined.table, figures, call.run_id
-    )
-    return figures
 
 
 async def _run_unless_cancelled(
@@ -343,9 +334,35 @@ async def run(
     if missing:
         await _check_before_start(batch, missing)
         interrupted = await _run_missing(batch, missing, figures)
-    attrs = _receipt(batch, figures, found, started_at)
+    first, total, inputs_of = (
+        representative(inputs),
+        batch.manifest.inputs,
+        batch.manifest.inputs_of,
+    )
+    attrs = receipt.of_partitions(
+        [figures[number] for number in sorted(figures)],
+        request=first.public_request,
+        inputs=total,
+        unfinished=total - sum(map(inputs_of, figures)),
+        found=sum(map(inputs_of, found)),
+        started_at=started_at,
+        finished_at=datetime.now(UTC),
+    )
     rows = {number: figures[number]["counts"]["rows"] for number in sorted(figures)}
-    built = await _frame(batch, rows, attrs, lazy=lazy)
+    built: pd.DataFrame | DaskFrame
+    if lazy:
+        schema = input_rows.stacked_schema(first.spec.op, first.spec.columns, list(first.labels))
+        built = await asyncio.to_thread(
+            lazy_frame.build,
+            batch.dataset,
+            rows,
+            schema,
+            attrs=attrs,
+            dtype_backend=options.dtype_backend,
+        )
+    else:
+        table = await asyncio.to_thread(batch.dataset.read_parts, list(rows))
+        built = await deliver(CallResult(table, attrs), options)
     if interrupted:
         set_partial_result(built)
     return built
@@ -423,27 +440,23 @@ async def _check_before_start(batch: PartitionedCall, missing: Sequence[int]) ->
         )
     executor = batch.fan_out.dask
     if executor is not None:
-        _refuse_secrets(batch)
+        # A scheduler would keep these values, and workers cannot read them elsewhere.
+        body = batch.inputs[0].spec.body
+        for name in _SECRET_OPTIONS:
+            if body.get(name) or (body.get("scrape_options") or {}).get(name):
+                raise InvalidArgument(
+                    f"{name} are secrets, which a Dask scheduler would keep: run this call without "
+                    "executor="
+                )
+        if any(item.spec.has_credentials for item in batch.inputs):
+            raise InvalidArgument(
+                "a URL with a password is a secret, which a Dask scheduler would keep: run this "
+                "call without executor="
+            )
         await asyncio.to_thread(_check_cluster, batch, executor)
     if batch.fan_out.budget is not None:
         inputs = [item for number in missing for item in batch.partition(number).inputs]
         await budget.check(valid_specs(inputs), batch.options, batch.fan_out.budget)
-
-
-def _refuse_secrets(batch: PartitionedCall) -> None:
-    """Refuse values that a scheduler would keep and that workers cannot read elsewhere."""
-    body = batch.inputs[0].spec.body
-    for name in _SECRET_OPTIONS:
-        if body.get(name) or (body.get("scrape_options") or {}).get(name):
-            raise InvalidArgument(
-                f"{name} are secrets, which a Dask scheduler would keep: run this call without "
-                "executor="
-            )
-    if any(item.spec.has_credentials for item in batch.inputs):
-        raise InvalidArgument(
-            "a URL with a password is a secret, which a Dask scheduler would keep: run this call "
-            "without executor="
-        )
 
 
 def _check_cluster(batch: PartitionedCall, executor: DaskExecutor) -> None:
@@ -568,7 +581,10 @@ class _PartitionRun:
             raise
 
     async def _fill(self, remaining: Iterator[int]) -> None:
-        width = await self._width()
+        width = 1
+        if self._executor is not None:
+            threads = await asyncio.to_thread(self._executor.threads)
+            width = max(1, min(threads, MAX_CONCURRENT_INPUTS, self._batch.manifest.parts))
         while len(self._running) < width and self._free:
             number = next(remaining, None)
             if number is None:
@@ -577,13 +593,6 @@ class _PartitionRun:
             self._free -= share
             task = asyncio.create_task(self._run_one(self._batch.partition(number), share))
             self._running[task] = share
-
-    async def _width(self) -> int:
-        """Return the number of partitions to run at a time."""
-        if self._executor is None:
-            return 1
-        threads = await asyncio.to_thread(self._executor.threads)
-        return max(1, min(threads, MAX_CONCURRENT_INPUTS, self._batch.manifest.parts))
 
     async def _run_one(self, partition: Partition, share: int) -> PartitionOutcome:
         if self._executor is None:
@@ -602,46 +611,3 @@ class _PartitionRun:
         if count - self._copied >= max(_MIN_PARTS_PER_COPY, _SHARE_PER_COPY * count):
             self._copied = count
             await asyncio.to_thread(self._batch.dataset.write_figures, dict(self._figures))
-
-
-# ----------------------------------------------------------------------------------------- results
-
-
-def _receipt(
-    batch: PartitionedCall,
-    figures: Mapping[int, Mapping[str, Any]],
-    found: set[int],
-    started_at: datetime,
-) -> dict[str, Any]:
-    total = batch.manifest.inputs
-
-    def inputs_of(numbers: Iterable[int]) -> int:
-        return sum(map(batch.manifest.inputs_of, numbers))
-
-    return receipt.of_partitions(
-        [figures[number] for number in sorted(figures)],
-        request=representative(batch.inputs).public_request,
-        inputs=total,
-        unfinished=total - inputs_of(figures),
-        found=inputs_of(found),
-        started_at=started_at,
-        finished_at=datetime.now(UTC),
-    )
-
-
-async def _frame(
-    batch: PartitionedCall, rows: Mapping[int, int], attrs: dict[str, Any], *, lazy: bool
-) -> pd.DataFrame | DaskFrame:
-    first = representative(batch.inputs)
-    if lazy:
-        schema = input_rows.stacked_schema(first.spec.op, first.spec.columns, list(first.labels))
-        return await asyncio.to_thread(
-            lazy_frame.build,
-            batch.dataset,
-            rows,
-            schema,
-            attrs=attrs,
-            dtype_backend=batch.options.dtype_backend,
-        )
-    table = await asyncio.to_thread(batch.dataset.read_parts, list(rows))
-    return await deliver(CallResult(table, attrs), batch.options)

@@ -11,13 +11,11 @@ the order of their inputs (`calls.inputs`), partitions are lists whose sink is a
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb import caller
@@ -325,8 +323,11 @@ async def _announce_providers(
     text = provider_notice(entries, spec.body.get("engine") or _DEFAULT_ENGINE)
     if not text:
         return
-    if await asyncio.to_thread(_created, marker):
-        listener.update(notice=text)
+    try:
+        await asyncio.to_thread(marker.touch, 0o600, exist_ok=False)
+    except OSError:  # another call has shown the notice, or nothing can be written
+        return
+    listener.update(notice=text)
 
 
 def provider_notice(entries: Sequence[EngineEntry], engine: str) -> str:
@@ -342,12 +343,3 @@ def provider_notice(entries: Sequence[EngineEntry], engine: str) -> str:
         f"Searches ask {', '.join(names)}, in this order. To add a provider, set its key, such as "
         "WEBDATA_BRAVE_KEY; engines_df() lists all."
     )
-
-
-def _created(marker: Path) -> bool:
-    """Create the marker; False where another call has created it, or nothing can be written."""
-    try:
-        os.close(os.open(marker, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-    except OSError:
-        return False
-    return True
