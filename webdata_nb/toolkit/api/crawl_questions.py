@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
@@ -72,8 +73,14 @@ class Why:
         return self.outcome is not None and outcomes.is_row(self.outcome)
 
     def __str__(self) -> str:
+        if self.outcome is None:
+            text = "not seen: no page of the crawl links to it"
+        else:
+            detail = f" ({self.detail})" if self.detail else ""
+            meaning = outcomes.meaning(self.outcome)
+            text = f"{self.outcome}{detail}" + (f": {meaning}" if meaning else "")
         near = (f"also seen: {url} ({outcome})" for url, outcome in self.near)
-        return "; ".join([f"{self.looked_up or self.url}: {self._outcome_text()}", *near])
+        return "; ".join([f"{self.looked_up or self.url}: {text}", *near])
 
     def __repr__(self) -> str:
         return f"Why({self})"
@@ -81,13 +88,6 @@ class Why:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         _ = include, exclude
         return bars.object_bundle(repr(self), str(self))
-
-    def _outcome_text(self) -> str:
-        if self.outcome is None:
-            return "not seen: no page of the crawl links to it"
-        detail = f" ({self.detail})" if self.detail else ""
-        meaning = outcomes.meaning(self.outcome)
-        return f"{self.outcome}{detail}" + (f": {meaning}" if meaning else "")
 
 
 @with_options(ConnectionOptions)
@@ -164,39 +164,6 @@ async def _outcome(crawl: _StoredCrawl, url: str, call: CallOptions) -> Why:
     receipt = await asyncio.to_thread(crawl.receipt)
     if receipt is not None:
         return _from_entries(url, *result_cache.find_receipt_entry(receipt, url))
-    return await _fetch_outcome(crawl, url, call)
-
-
-def _stored_crawls(crawl: object, call: CallOptions) -> list[_StoredCrawl]:
-    """Return the crawls of a frame, a job or an id; a frame of several inputs has several."""
-    if isinstance(crawl, Job | str):
-        return [_crawl_of_job(crawl.job_id if isinstance(crawl, Job) else checked_id(crawl), call)]
-    attrs: Any = getattr(crawl, "attrs", {}).get("webdata")
-    if not isinstance(attrs, dict) or attrs.get("kind") != "crawl":
-        raise InvalidArgument(
-            "crawl must be what crawl_df returned (with its attrs), a job, or a job's id; "
-            f"it is {_kind_of(crawl)}"
-        )
-    runs = [run["job_id"] for run in attrs.get("runs", ()) if run.get("job_id")]
-    if runs:
-        return [_crawl_of_job(job_id, call) for job_id in runs]
-    return [_StoredCrawl(attrs.get("job_id"), attrs.get("file"))]
-
-
-def _kind_of(crawl: object) -> str:
-    attrs: Any = getattr(crawl, "attrs", {}).get("webdata")
-    if isinstance(attrs, dict):
-        return f"the result of a {attrs.get('kind')}"
-    has_attrs = hasattr(crawl, "attrs")
-    return f"{format_value(crawl)} without a receipt" if has_attrs else format_value(crawl)
-
-
-def _crawl_of_job(job_id: str, call: CallOptions) -> _StoredCrawl:
-    job_ref = find_job_ref(job_id, call)
-    return _StoredCrawl(job_id, None if job_ref is None else job_ref.file)
-
-
-async def _fetch_outcome(crawl: _StoredCrawl, url: str, call: CallOptions) -> Why:
     if call.settings.offline or crawl.job_id is None:
         raise OfflineError(
             "the cache has no receipt of this crawl, and the service cannot be reached: run the "
@@ -205,10 +172,35 @@ async def _fetch_outcome(crawl: _StoredCrawl, url: str, call: CallOptions) -> Wh
     async with call.connection.client(call.settings) as client:
         reply = await within(call.timeout_s, client.receipt_of(crawl.job_id, url))
     entry = next(iter(reply.data), None)
-    outcome = _from_entries(url, entry, ())
-    return (
-        outcome if entry or reply.url in {None, url} else Why(url, None, looked_up=reply.url or "")
-    )
+    if entry is None and reply.url not in {None, url}:
+        return Why(url, None, looked_up=reply.url or "")
+    return _from_entries(url, entry, ())
+
+
+def _stored_crawls(crawl: object, call: CallOptions) -> list[_StoredCrawl]:
+    """Return the crawls of a frame, a job or an id; a frame of several inputs has several."""
+    if isinstance(crawl, Job | str):
+        return [_crawl_of_job(crawl.job_id if isinstance(crawl, Job) else checked_id(crawl), call)]
+    attrs: Any = getattr(crawl, "attrs", {}).get("webdata")
+    if not isinstance(attrs, dict) or attrs.get("kind") != "crawl":
+        given = format_value(crawl)
+        if isinstance(attrs, dict):
+            given = f"the result of a {attrs.get('kind')}"
+        elif hasattr(crawl, "attrs"):
+            given = f"{given} without a receipt"
+        raise InvalidArgument(
+            "crawl must be what crawl_df returned (with its attrs), a job, or a job's id; "
+            f"it is {given}"
+        )
+    runs = [run["job_id"] for run in attrs.get("runs", ()) if run.get("job_id")]
+    if runs:
+        return [_crawl_of_job(job_id, call) for job_id in runs]
+    return [_StoredCrawl(attrs.get("job_id"), attrs.get("file"))]
+
+
+def _crawl_of_job(job_id: str, call: CallOptions) -> _StoredCrawl:
+    job_ref = find_job_ref(job_id, call)
+    return _StoredCrawl(job_id, None if job_ref is None else job_ref.file)
 
 
 def _from_entries(url: str, exact: ReceiptEntry | None, near: Sequence[ReceiptEntry]) -> Why:
@@ -449,14 +441,21 @@ class _Verification:
         compared: dict[int, VerifiedPage] = {}
         candidates = [await self._job_ids(row) for row in rows]
         for attempt in range(max(map(len, candidates), default=0)):
-            numbers = [
-                number
-                for number, job_ids in enumerate(candidates)
-                if attempt < len(job_ids) and _is_open(compared.get(number))
-            ]
-            requests = [_request(rows[number], candidates[number][attempt]) for number in numbers]
-            found = await self._ask(requests)
-            compared |= dict(zip(numbers, found, strict=True))
+            # Another job may have a page that is gone or changed in this one.
+            requests = {
+                number: {
+                    "job_id": job_ids[attempt],
+                    "url": row.url,
+                    "extract": dict(row.data),
+                    "digest": row.digest,
+                }
+                for number, (row, job_ids) in enumerate(zip(rows, candidates, strict=True))
+                if attempt < len(job_ids)
+                and (number not in compared or compared[number].outcome in {"gone", "changed"})
+            }
+            batches = _batches(requests.values())
+            replies = await asyncio.gather(*map(self._ask_some, batches))
+            compared |= zip(requests, chain.from_iterable(replies), strict=True)
         detail = "the receipt of the frame names no job of this page"
         missing = (VerifiedPage(job_id="", url=r.url, outcome="gone", detail=detail) for r in rows)
         return [compared.get(number, page) for number, page in enumerate(missing)]
@@ -475,24 +474,17 @@ class _Verification:
         if row.digest is None or row.label is None:
             return []
         if self._listed is None:
-            self._listed = await self._list_jobs()
+            by_subject: dict[str, list[str]] = {}
+            cursor, count = None, 0
+            while count < _MAX_JOBS:
+                listed = await self._client.jobs(limit=limits.JOBS_LISTED[1], cursor=cursor)
+                for job in listed.jobs:
+                    by_subject.setdefault(job.subject, []).append(job.job_id)
+                count, cursor = count + len(listed.jobs), listed.cursor
+                if cursor is None:
+                    break
+            self._listed = by_subject
         return self._listed.get(row.label, [])
-
-    async def _list_jobs(self) -> dict[str, list[str]]:
-        by_subject: dict[str, list[str]] = {}
-        cursor, count = None, 0
-        while count < _MAX_JOBS:
-            listed = await self._client.jobs(limit=limits.JOBS_LISTED[1], cursor=cursor)
-            for job in listed.jobs:
-                by_subject.setdefault(job.subject, []).append(job.job_id)
-            count, cursor = count + len(listed.jobs), listed.cursor
-            if cursor is None:
-                break
-        return by_subject
-
-    async def _ask(self, requests: Sequence[PageRequest]) -> list[VerifiedPage]:
-        replies = await asyncio.gather(*map(self._ask_some, _batches(requests)))
-        return [page for pages in replies for page in pages]
 
     async def _ask_some(self, requests: Sequence[PageRequest]) -> list[VerifiedPage]:
         async with self._requests:
@@ -506,26 +498,14 @@ class _Verification:
                 ) from None
             except (InvalidArgument, InvalidRequest) as error:
                 if len(requests) == 1:
-                    return [_refused(requests[0], str(error))]
+                    job_id, url = requests[0]["job_id"], requests[0]["url"]
+                    detail = str(error)
+                    return [VerifiedPage(job_id=job_id, url=url, outcome="failed", detail=detail)]
         # One page that the service refuses leaves the others as they are.
         return [page for each in requests for page in await self._ask_some([each])]
 
 
-def _refused(request: PageRequest, detail: str) -> VerifiedPage:
-    job_id, url = request["job_id"], request["url"]
-    return VerifiedPage(job_id=job_id, url=url, outcome="failed", detail=detail)
-
-
-def _is_open(page: VerifiedPage | None) -> bool:
-    """Return whether another job may have the page."""
-    return page is None or page.outcome in {"gone", "changed"}
-
-
-def _request(row: ExtractedRow, job_id: str) -> PageRequest:
-    return {"job_id": job_id, "url": row.url, "extract": dict(row.data), "digest": row.digest}
-
-
-def _batches(requests: Sequence[PageRequest]) -> Iterator[list[PageRequest]]:
+def _batches(requests: Iterable[PageRequest]) -> Iterator[list[PageRequest]]:
     """Divide requests so that each body is within the limit of the service."""
     batch: list[PageRequest] = []
     size = 0

@@ -75,11 +75,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     import pandas as pd
-    import pyarrow as pa
     from dask.dataframe import DataFrame as DaskFrame
 
     from webdata_nb.toolkit.calls.budget import Estimate
-    from webdata_nb.toolkit.requests.inputs import JobSpec
 
 # Types of functions that return a frame, or with `stream=True` a stream of frames
 
@@ -908,17 +906,6 @@ async def awatch_df(
     >>> watch_df(start_url, columns="title", max_pages=5)["field"].tolist()
     []
     """
-    spec, call = _crawl_of(url, options)
-    names, path = _names(columns), _path(out)
-    is_waiting = arguments.check_flag("wait", wait)
-    return await Watch.of(spec, call, names, path, wait=is_waiting).run()
-
-
-watch_df: Final = blocking(awatch_df)
-
-
-def _crawl_of(url: object, options: WatchDfOptions) -> tuple[JobSpec, CallOptions]:
-    """Return the crawl of a call, and the options of its run."""
     if not isinstance(url, str):
         raise InvalidArgument(f"url must be the URL of one site; it is {format_value(url)}")
     for name in ("audit", "check_links"):
@@ -933,23 +920,25 @@ def _crawl_of(url: object, options: WatchDfOptions) -> tuple[JobSpec, CallOption
         "since": {"base": LAST, "recheck": options["recheck"]},
     }
     [item] = crawl_inputs(url, cast("CrawlDfOptions", values))
-    return item.spec, CallOptions.of(
+    call = CallOptions.of(
         session=options["session"],
         progress=options["progress"],
         timeout=options["timeout"],
         cache=True,
     )
+    names = None
+    if columns is not None:
+        names = arguments.list_items("columns", [columns] if isinstance(columns, str) else columns)
+        if names is None:
+            raise InvalidArgument(
+                f"columns must be a name or a list of names; it is {format_value(columns)}"
+            )
+    path = _path(out)
+    is_waiting = arguments.check_flag("wait", wait)
+    return await Watch.of(item.spec, call, names, path, wait=is_waiting).run()
 
 
-def _names(columns: object) -> Sequence[str] | None:
-    if columns is None:
-        return None
-    names = arguments.list_items("columns", [columns] if isinstance(columns, str) else columns)
-    if names is None:
-        raise InvalidArgument(
-            f"columns must be a name or a list of names; it is {format_value(columns)}"
-        )
-    return names
+watch_df: Final = blocking(awatch_df)
 
 
 def _path(out: object) -> Path | None:
@@ -1046,8 +1035,12 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
     1
     """
     inputs, call, options = _inputs(function, args, kwargs)
-    valid = [each for each in inputs if each.error is None]
-    history = [(each, snapshot) for each in valid for snapshot in _snapshots(each, call)]
+    history: list[tuple[Input, result_cache.Snapshot]] = []
+    for each in inputs:
+        if each.error is None:
+            cache = ResultCache.of_spec(each.spec, call)
+            stored = result_cache.history(cache.root, cache.key, columns=each.spec.columns)
+            history += [(each, snapshot) for snapshot in stored]
     history.sort(key=lambda entry: entry[1].call[1])
     if "site" in options:
         tables = [
@@ -1064,9 +1057,19 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
         attrs = {"kind": "ranks", "snapshots": len(tables), "subject": ", ".join(names)}
         table = input_rows.concat_tables([ranks.RANKS_SCHEMA.empty_table(), *tables])
         return frame.build(table, attrs=attrs, dtype_backend=call.dtype_backend)
-    tables = [_dated_table(*entry) for entry in history] or [_empty_table(inputs[0])]
-    op = inputs[0].spec.op
-    attrs = {"kind": f"{op} history", "snapshots": len(history), "subject": inputs[0].spec.subject}
+    spec, labels = inputs[0].spec, inputs[0].labels
+    tables = []
+    for each, snapshot in history:
+        table = snapshot.table
+        if each.labels:
+            rows = InputRows(each.labels, table, snapshot.at)
+            table = input_rows.stack_inputs(each.spec.op, each.spec.columns, [rows])
+        tables.append(input_rows.with_time("taken_at", table, snapshot.call[1]))
+    if not tables:
+        table = input_rows.stack_inputs(spec.op, spec.columns, [InputRows(labels, None, None)])
+        plain = table if labels else table.select(list(spec.columns))
+        tables.append(input_rows.with_time("taken_at", plain, None))
+    attrs = {"kind": f"{spec.op} history", "snapshots": len(history), "subject": spec.subject}
     return frame.build(
         input_rows.concat_tables(tables), attrs=attrs, dtype_backend=call.dtype_backend
     )
@@ -1095,41 +1098,13 @@ def _inputs(
         raise InvalidCall.of(function.__name__, signature, args, kwargs) from None
     (_, subject), *passed = bound.arguments.items()
     options: dict[str, Any] = {name: DEFAULTS.get(name) for name in signature.parameters}
-    options |= {**_session_of(function), **dict(passed), **unlisted}
-    is_of_ranks = inputs is rank_inputs
-    call = _rank_call(cast("RankDfOptions", options)) if is_of_ranks else _call_arguments(options)
-    return inputs(subject, options), CallOptions.check(call), options
-
-
-def _session_of(function: Callable[..., object]) -> dict[str, object]:
-    """Return the session of a method of `Session`."""
     owner = getattr(function, "__self__", None)
-    return {"session": owner} if isinstance(owner, Connection) else {"session": None}
-
-
-def _call_arguments(options: dict[str, Any]) -> CallArguments:
-    """Return the options that decide where an answer is looked up; the others have no effect."""
-    names = ("session", "cache", "ttl", "refresh", "offline", "timeout", "dtype_backend")
-    return cast("CallArguments", {name: options[name] for name in names})
-
-
-def _snapshots(each: Input, call: CallOptions) -> list[result_cache.Snapshot]:
-    cache = ResultCache.of_spec(each.spec, call)
-    return result_cache.history(cache.root, cache.key, columns=each.spec.columns)
-
-
-def _dated_table(each: Input, snapshot: result_cache.Snapshot) -> pa.Table:
-    table, (_, at) = snapshot.table, snapshot.call
-    if each.labels:
-        table = input_rows.stack_inputs(
-            each.spec.op, each.spec.columns, [InputRows(each.labels, table, snapshot.at)]
-        )
-    return input_rows.with_time("taken_at", table, at)
-
-
-def _empty_table(each: Input) -> pa.Table:
-    table = input_rows.stack_inputs(
-        each.spec.op, each.spec.columns, [InputRows(each.labels, None, None)]
-    )
-    plain = table if each.labels else table.select(list(each.spec.columns))
-    return input_rows.with_time("taken_at", plain, None)
+    options["session"] = owner if isinstance(owner, Connection) else None
+    options |= {**dict(passed), **unlisted}
+    if inputs is rank_inputs:
+        call = _rank_call(cast("RankDfOptions", options))
+    else:
+        # The options that decide where an answer is looked up; the others have no effect.
+        names = ("session", "cache", "ttl", "refresh", "offline", "timeout", "dtype_backend")
+        call = cast("CallArguments", {name: options[name] for name in names})
+    return inputs(subject, options), CallOptions.check(call), options

@@ -235,7 +235,7 @@ class FrameFormatter:
 
     def __call__(self, df: pd.DataFrame) -> str | None:
         """Return the HTML of a frame, or None where the plain text is displayed."""
-        html = self.previous(df) if self.previous is not None else _pandas_html(df)
+        html = self.previous(df) if self.previous is not None else cast("Any", df)._repr_html_()
         # None means that HTML is switched off for frames, which holds for result frames too.
         if html is None or not is_result(df) or not settings.current().compact_tables:
             return html
@@ -253,11 +253,6 @@ class MarimoFormatter:
         if is_result(df) and settings.current().compact_tables:
             return _HTML, compact_html(df)
         return self.previous(df)
-
-
-def _pandas_html(df: Any) -> str | None:
-    html: str | None = df._repr_html_()
-    return html
 
 
 def is_result(df: pd.DataFrame) -> bool:
@@ -381,15 +376,31 @@ def render(view: FrameView) -> str:
     are_few = len(view.columns) <= _MAX_COLUMNS
     room = math.inf if are_few else _WIDTH
     places = _choose(view, room, lambda place: _width(view, place))
-    head = "".join(_header(view, place) for place in places)
-    if view.index is not None:
-        head = f'<td style="{tables.SHORT}"></td>{head}'
+    head = "" if view.index is None else f'<td style="{tables.SHORT}"></td>'
+    for place in places:
+        numbers = [row[place] for row in view.rows if not tables.is_missing(row[place])]
+        is_numeric = bool(numbers) and all(map(tables.is_number, numbers))
+        head += tables.header(view.columns[place], tables.NUMBER if is_numeric else tables.SHORT)
     cells = _Cells(
         PictureBudget(_PICTURES, _PICTURE_SIDE),
         len(places) <= _FEW_COLUMNS,
-        frozenset(view.columns[place] for place in places if _has_fractions(view, place)),
+        frozenset(
+            view.columns[place]
+            for place in places
+            if any(
+                isinstance(row[place], float) and not row[place].is_integer() for row in view.rows
+            )
+        ),
     )
-    body = "".join(_row(view, number, places, cells) for number in range(len(view.rows)))
+    body = ""
+    for number, row in enumerate(view.rows):
+        markup = "".join(
+            cells.cell(view.columns[place], row[place], view.host(place)) for place in places
+        )
+        if view.index is not None:
+            label = html.escape(tables.middle(str(view.index[number]), _ONE_LINE))
+            markup = f'<th scope="row" style="{tables.SHORT};font-weight:400">{label}</th>{markup}'
+        body += f'<tr style="{tables.ROW}">{markup}</tr>'
     return table_markup(head, body, _notes(view, places))
 
 
@@ -418,24 +429,18 @@ def _choose(view: FrameView, room: float, width_of: Callable[[int], int]) -> lis
     chosen: list[int] = []
     width = 0
     for place in sorted(range(len(view.columns)), key=lambda each: _usefulness(view, each)):
-        needed = width_of(place)
-        if not _is_wanted(view, place, len(chosen)) or (chosen and width + needed > room):
+        name, needed = view.columns[place], width_of(place)
+        # A row with `success` needs no status, that of a job has nothing else.
+        is_repeated = name == "status" and "success" in view.columns
+        is_blank = bool(view.rows) and all(tables.is_missing(row[place]) for row in view.rows)
+        is_minor = name in _TRAILING and len(chosen) >= _ENOUGH_COLUMNS
+        if is_repeated or is_blank or is_minor or (chosen and width + needed > room):
             continue
         chosen.append(place)
         width += needed
         if len(chosen) == _MAX_COLUMNS:
             break
     return sorted(chosen, key=lambda each: _reading_order(view, each))
-
-
-def _is_wanted(view: FrameView, place: int, chosen: int) -> bool:
-    """Return whether a column is worth its space beside those that are `chosen` already."""
-    name = view.columns[place]
-    # A row with `success` needs no status, that of a job has nothing else.
-    if name == "status" and "success" in view.columns:
-        return False
-    is_blank = bool(view.rows) and all(tables.is_missing(row[place]) for row in view.rows)
-    return not is_blank and (name not in _TRAILING or chosen < _ENOUGH_COLUMNS)
 
 
 def _usefulness(view: FrameView, place: int) -> tuple[int, int]:
@@ -486,29 +491,6 @@ def _cell_width(column: str, value: Any, host: str) -> int:
 
 
 # --------------------------------------------------------------------------------------- cells
-
-
-def _has_fractions(view: FrameView, place: int) -> bool:
-    """Return whether a column of floats has a number that is shown with decimals."""
-    values = [row[place] for row in view.rows]
-    return any(isinstance(value, float) and not value.is_integer() for value in values)
-
-
-def _header(view: FrameView, place: int) -> str:
-    numbers = [row[place] for row in view.rows if not tables.is_missing(row[place])]
-    is_numeric = bool(numbers) and all(map(tables.is_number, numbers))
-    return tables.header(view.columns[place], tables.NUMBER if is_numeric else tables.SHORT)
-
-
-def _row(view: FrameView, number: int, places: Sequence[int], cells: _Cells) -> str:
-    row = view.rows[number]
-    markup = "".join(
-        cells.cell(view.columns[place], row[place], view.host(place)) for place in places
-    )
-    if view.index is not None:
-        label = html.escape(tables.middle(str(view.index[number]), _ONE_LINE))
-        markup = f'<th scope="row" style="{tables.SHORT};font-weight:400">{label}</th>{markup}'
-    return f'<tr style="{tables.ROW}">{markup}</tr>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -844,6 +826,13 @@ def report_html(
         The number of its pages, if it is known.
     """
     title = f"Audit of {subject}" if subject else "Site audit"
+    counts = []
+    for severity in SEVERITIES:
+        number = sum(row.stands_for for rows in kinds for row in rows if row.severity == severity)
+        if number:
+            plural = "s" * (number != 1)
+            counts.append(f'<span class="{severity}">{number:,} {severity}{plural}</span>')
+    found = ", ".join(counts) if kinds else "No findings"
     of_pages = "" if pages is None else f" about {counted(pages, 'page')}"
     sitewide = sum(any(row.scope == "site" for row in rows) for rows in kinds)
     kinds_hold = "kind of which holds" if sitewide == 1 else "kinds of which hold"
@@ -851,7 +840,7 @@ def report_html(
     origin = "/".join(subject.split("/")[:3])
     first, others = kinds[:TOP_KINDS], kinds[TOP_KINDS:]
     body = [
-        f"<h1>{_escaped(title)}</h1><p>{_counts(kinds)}{of_pages}{folded}</p>",
+        f"<h1>{_escaped(title)}</h1><p>{found}{of_pages}{folded}</p>",
         _summary(first, meanings, origin, "What matters most"),
         _summary(others, meanings, origin, "Other findings"),
         "<h2>All findings</h2>" if kinds else "",
@@ -867,18 +856,6 @@ def report_html(
         f"<title>{_escaped(title)}</title><style>\n{style}</style></head>\n<body>"
         f"{''.join(body)}</body></html>\n"
     )
-
-
-def _counts(kinds: Sequence[Sequence[ReportRow]]) -> str:
-    if not kinds:
-        return "No findings"
-    counts = []
-    for severity in SEVERITIES:
-        number = sum(row.stands_for for rows in kinds for row in rows if row.severity == severity)
-        if number:
-            plural = "s" * (number != 1)
-            counts.append(f'<span class="{severity}">{number:,} {severity}{plural}</span>')
-    return ", ".join(counts)
 
 
 def _summary(
@@ -1007,27 +984,20 @@ def plot_crawl(df: pd.DataFrame, *, color: str = "status") -> Figure:
         unit = _UNITS.get(by_column, "")
         colors = SiteColors(f"{by_column}{unit}", {})
     else:
-        pages, colors = _by_category(df, places, by_column)
-    return plots.site_figure(pages, derive.subject(df) or "Crawl", colors)
-
-
-def _by_category(
-    df: pd.DataFrame, places: Sequence[tuple[tuple[str, ...], int | None]], by_column: str
-) -> tuple[list[SitePage], SiteColors]:
-    """Return the pages with their categories, and the colours of these."""
-    if by_column == "status":
-        named: Sequence[str | None] = [
-            plots.status_label(code, success=success) for code, success in derive.statuses(df)
+        if by_column == "status":
+            named: Sequence[str | None] = [
+                plots.status_label(code, success=success) for code, success in derive.statuses(df)
+            ]
+            palette: Mapping[str, str] = plots.STATUSES
+        else:
+            named = derive.categories(df, by_column)
+            palette = plots.category_colors(named)
+        pages = [
+            SitePage(path, depth, name if name is None or name in palette else plots.OTHER)
+            for (path, depth), name in zip(places, named, strict=True)
         ]
-        colors: Mapping[str, str] = plots.STATUSES
-    else:
-        named = derive.categories(df, by_column)
-        colors = plots.category_colors(named)
-    pages = [
-        SitePage(path, depth, name if name is None or name in colors else plots.OTHER)
-        for (path, depth), name in zip(places, named, strict=True)
-    ]
-    return pages, SiteColors(by_column, colors)
+        colors = SiteColors(by_column, palette)
+    return plots.site_figure(pages, derive.subject(df) or "Crawl", colors)
 
 
 def plot_ranks(history: pd.DataFrame, *, max_lines: int | None = None) -> Figure:
@@ -1075,7 +1045,20 @@ def plot_ranks(history: pd.DataFrame, *, max_lines: int | None = None) -> Figure
     """
     most = None if max_lines is None else arguments.check_integer("max_lines", max_lines, minimum=1)
     if ranks.has_ranks(history):
-        return _tracks_figure(history, most or plots.MAX_PANELS)
+        times = [each.at for each in ranks.snapshots_of(history)]
+        every = [RankTrack(name, tuple(states)) for name, states in ranks.rank_tracks(history)]
+        if not every:
+            raise InvalidArgument("the frame has no rank: run rank_df first")
+        moved = sorted(range(len(every)), key=lambda n: (-abs(every[n].gain), n))
+        shown = [every[n] for n in sorted(moved[: most or plots.MAX_PANELS])]
+        subject = ranks.sites_text(list(dict.fromkeys(history["site"])))
+        queries = len(history["query"].drop_duplicates())
+        title = f"{subject}: ranks of {queries} quer{'y' if queries == 1 else 'ies'}"
+        title += f" ({len(every)} series)" if len(every) > queries else ""
+        title += f" in {len(times)} snapshot{'s' * (len(times) != 1)}"
+        if len(shown) < len(every):
+            title += f"; the {len(shown)} that moved most"
+        return plots.tracks_figure(times, shown, title, wanted=int(history["num_results"].max()))
     snapshots = derive.snapshots(history)
     tracks = plots.rank_series([ranks for _, ranks in snapshots])
     if not tracks:
@@ -1083,20 +1066,3 @@ def plot_ranks(history: pd.DataFrame, *, max_lines: int | None = None) -> Figure
     subject = derive.subject(history) or "search"
     title = f"{subject}: ranks in {len(snapshots)} snapshot{'s' * (len(snapshots) != 1)}"
     return plots.rank_figure([at for at, _ in snapshots], tracks, title, most=most or 10)
-
-
-def _tracks_figure(history: pd.DataFrame, most: int) -> Figure:
-    times = [each.at for each in ranks.snapshots_of(history)]
-    tracks = [RankTrack(name, tuple(states)) for name, states in ranks.rank_tracks(history)]
-    if not tracks:
-        raise InvalidArgument("the frame has no rank: run rank_df first")
-    moved = sorted(range(len(tracks)), key=lambda n: (-abs(tracks[n].gain), n))[:most]
-    shown = [tracks[n] for n in sorted(moved)]
-    subject = ranks.sites_text(list(dict.fromkeys(history["site"])))
-    queries = len(history["query"].drop_duplicates())
-    title = f"{subject}: ranks of {queries} quer{'y' if queries == 1 else 'ies'}"
-    title += f" ({len(tracks)} series)" if len(tracks) > queries else ""
-    title += f" in {len(times)} snapshot{'s' * (len(times) != 1)}"
-    if len(shown) < len(tracks):
-        title += f"; the {len(shown)} that moved most"
-    return plots.tracks_figure(times, shown, title, wanted=int(history["num_results"].max()))

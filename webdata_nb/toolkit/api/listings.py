@@ -246,7 +246,8 @@ class _CaptureListing:
 
     def _is_enough(self, reply: CapturesReply) -> bool:
         for capture in reply.captures:
-            key = _identity(capture)
+            # Captures of one URL with the same content are one.
+            key = without_scheme(capture.url), capture.digest or f"at {capture.captured_at}"
             known = self._distinct.get(key)
             if known is None or capture.captured_at < known.captured_at:
                 self._distinct[key] = capture
@@ -275,8 +276,3 @@ class _CaptureListing:
             "complete": not is_cut and not problems,
             "line": f"{line}; {cut}" if is_cut else line,
         }
-
-
-def _identity(capture: CaptureEntry) -> tuple[str, str]:
-    """Return what is equal for captures of one URL with the same content."""
-    return without_scheme(capture.url), capture.digest or f"at {capture.captured_at}"

@@ -102,7 +102,17 @@ async def aretry_failed(
     >>> retry_failed(df).equals(df)  # nothing had failed
     True
     """
-    receipt_attrs = _receipt(df)
+    receipt_attrs = getattr(df, "attrs", {}).get(frame.ATTRS)
+    kinds = {"search", "crawl", "creatives"}
+    if not isinstance(receipt_attrs, Mapping) or receipt_attrs.get("kind") not in kinds:
+        raise InvalidArgument(
+            "df must be a frame of search_df, crawl_df, scrape_df or creatives_df with its receipt "
+            f"in attrs; it is {format_value(df)}"
+        )
+    if "success" not in getattr(df, "columns", ()):
+        raise InvalidArgument(
+            f"df has no column success, which says what failed; it is {format_value(df)}"
+        )
     places = input_rows.retryable_row_indices(df)
     if not places:
         return df.copy(deep=False)
@@ -147,11 +157,16 @@ class _Retry:
     async def run(self, places: Sequence[int]) -> pd.DataFrame:
         urls = input_rows.texts_at(self._df, "url", places)
         starts = input_rows.texts_at(self._df, "start_url", places)
+        inputs_without_rows: set[int] = set()
         if self._single_pages():
             urls = [url or start for url, start in zip(urls, starts, strict=True)]
-            inputs_without_rows: set[int] = set()
-        else:
-            inputs_without_rows = self._inputs_without_rows(places, starts)
+        elif "depth" in self._df.columns:
+            # A row that stands for a whole crawl has its start, but no depth.
+            depths = input_rows.texts_at(self._df, "depth", places)
+            rows = zip(places, starts, depths, strict=True)
+            inputs_without_rows = {
+                place for place, start, depth in rows if start is not None and depth is None
+            }
         by_place = dict(zip(places, urls, strict=True))
         pages = [
             (place, url)
@@ -160,31 +175,28 @@ class _Retry:
         ]
         failed_inputs = [] if self._single_pages() else sorted(set(places) - dict(pages).keys())
         inputs = [self._input(place) for place in failed_inputs]
-        await self._check_budget([url for _, url in pages], inputs)
-        merged = await self._retry_pages(sorted(pages)) if pages else self._df
-        return await self._retry_inputs(merged, failed_inputs, inputs) if inputs else merged
-
-    def _inputs_without_rows(self, places: Sequence[int], starts: Sequence[str | None]) -> set[int]:
-        """Return the rows that stand for a whole crawl: they have its start, but no depth."""
-        if "depth" not in self._df.columns:
-            return set()
-        depths = input_rows.texts_at(self._df, "depth", places)
-        rows = zip(places, starts, depths, strict=True)
-        return {place for place, start, depth in rows if start is not None and depth is None}
+        # Pages and inputs together may cost too much: that is raised before anything is sent.
+        single = page_inputs([url for _, url in pages], self._options()) if pages else []
+        await budgets.check(valid_specs([*single, *inputs]), self._call, self._fan_out.budget)
+        fan_out = FanOutOptions(executor=self._fan_out.executor, warns=False)
+        merged = await self._retry_pages(sorted(pages), fan_out) if pages else self._df
+        if not inputs:
+            return merged
+        retried = await lists.run(inputs, self._call, fan_out)
+        pieces = {
+            place: input_rows.rows_of_input(retried, each.labels)
+            for place, each in zip(failed_inputs, inputs, strict=True)
+        }
+        return input_rows.replace_rows(merged, pieces)
 
     def _single_pages(self) -> bool:
         """Whether each input was one page, so that its row can be merged like any other."""
         return self._kind == "crawl" and self._request.get("max_pages") == 1
 
-    async def _check_budget(self, urls: Sequence[str], inputs: Sequence[Input]) -> None:
-        """Raise before anything is sent if pages and inputs together may cost too much."""
-        pages = page_inputs(urls, self._options()) if urls else []
-        specs = valid_specs([*pages, *inputs])
-        await budgets.check(specs, self._call, self._fan_out.budget)
-
-    async def _retry_pages(self, pages: Sequence[tuple[int, str]]) -> pd.DataFrame:
+    async def _retry_pages(
+        self, pages: Sequence[tuple[int, str]], fan_out: FanOutOptions
+    ) -> pd.DataFrame:
         places = [place for place, _ in pages]
-        fan_out = FanOutOptions(executor=self._fan_out.executor, warns=False)
         urls = [url for _, url in pages]
         patch = await scrape_pages(urls, self._options(), self._call, fan_out)
         if "scraped" in self._df.columns:
@@ -228,30 +240,6 @@ class _Retry:
         request.pop("url", None)
         request["scrape_options"] = {**request.get("scrape_options", {}), **self._secrets}
         return Input(labels, JobSpec.crawl(**request, **labelled))
-
-    async def _retry_inputs(
-        self, df: pd.DataFrame, places: Sequence[int], inputs: Sequence[Input]
-    ) -> pd.DataFrame:
-        fan_out = FanOutOptions(executor=self._fan_out.executor, warns=False)
-        retried = await lists.run(inputs, self._call, fan_out)
-        pieces = {}
-        for place, each in zip(places, inputs, strict=True):
-            pieces[place] = input_rows.rows_of_input(retried, each.labels)
-        return input_rows.replace_rows(df, pieces)
-
-
-def _receipt(df: object) -> Mapping[str, Any]:
-    attrs = getattr(df, "attrs", {}).get(frame.ATTRS)
-    if not isinstance(attrs, Mapping) or attrs.get("kind") not in {"search", "crawl", "creatives"}:
-        raise InvalidArgument(
-            "df must be a frame of search_df, crawl_df, scrape_df or creatives_df with its receipt "
-            f"in attrs; it is {format_value(df)}"
-        )
-    if "success" not in getattr(df, "columns", ()):
-        raise InvalidArgument(
-            f"df has no column success, which says what failed; it is {format_value(df)}"
-        )
-    return attrs
 
 
 def _with_receipt(
@@ -297,20 +285,6 @@ def repeat_call(
             f"a frame of kind {kind} cannot be refreshed: only those of search_df, crawl_df, "
             "scrape_df and creatives_df"
         )
-    _check_service(receipt, options)
-    backend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
-    arguments = {**_arguments(df, receipt), **options, "refresh": True, "dtype_backend": backend}
-    _add_secrets(arguments, secrets, kind)
-    subject = arguments.pop(_SUBJECTS[kind])
-    if kind == "crawl" and _is_of_pages(receipt):
-        for name in ("max_pages", "max_depth"):
-            arguments.pop(name, None)
-        return scrape_df(subject, **arguments)
-    repeated: pd.DataFrame = _FUNCTIONS[kind](subject, **arguments)
-    return repeated
-
-
-def _check_service(receipt: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     call = CallOptions.of(session=options["session"])
     service = call.connection.scope(call.settings).service
     if receipt.get("service") != service:
@@ -318,6 +292,22 @@ def _check_service(receipt: Mapping[str, Any], options: Mapping[str, Any]) -> No
             f"the frame comes from the service {receipt.get('service')}, and this call would ask "
             f"{service}: pass session=connect(...) of the first"
         )
+    backend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
+    arguments = {**_arguments(df, receipt), **options, "refresh": True, "dtype_backend": backend}
+    if kind == "creatives" and secrets:
+        raise InvalidArgument(f"creatives_df has no {' and '.join(secrets)}")
+    if kind == "crawl" and secrets:
+        secrets = {"scrape_options": {**arguments.get("scrape_options", {}), **secrets}}
+    arguments.update(secrets)
+    subject = arguments.pop(_SUBJECTS[kind])
+    request = receipt["request"]
+    is_of_pages = request.get("max_pages") == 1 and request.get("max_depth") == 1
+    if kind == "crawl" and receipt.get("labels") and is_of_pages:
+        for name in ("max_pages", "max_depth"):
+            arguments.pop(name, None)
+        return scrape_df(subject, **arguments)
+    repeated: pd.DataFrame = _FUNCTIONS[kind](subject, **arguments)
+    return repeated
 
 
 def _arguments(df: pd.DataFrame, receipt: Mapping[str, Any]) -> dict[str, Any]:
@@ -356,17 +346,3 @@ def _crawl_arguments(fields: dict[str, Any]) -> dict[str, Any]:
     elif archive is not None:
         arguments["url"] = archive
     return arguments
-
-
-def _add_secrets(arguments: dict[str, Any], secrets: Mapping[str, Any], kind: str) -> None:
-    if kind == "creatives" and secrets:
-        raise InvalidArgument(f"creatives_df has no {' and '.join(secrets)}")
-    if kind == "crawl" and secrets:
-        secrets = {"scrape_options": {**arguments.get("scrape_options", {}), **secrets}}
-    arguments.update(secrets)
-
-
-def _is_of_pages(receipt: Mapping[str, Any]) -> bool:
-    request = receipt["request"]
-    has_labels = bool(receipt.get("labels"))
-    return has_labels and request.get("max_pages") == 1 and request.get("max_depth") == 1
