@@ -48,14 +48,12 @@ from webdata_nb.contract.local import (
     Creatives,
     Hello,
     LeaseReply,
-    ModelAccess,
     Runtime,
     SessionSettings,
     StopRequest,
 )
 from webdata_nb.errors import InvalidArgument, LocalServiceError
 from webdata_nb.settings import (
-    Provider,
     Settings,
     is_private,
     model_access,
@@ -143,13 +141,16 @@ def resolve_data_directory(settings: Settings, *, mounts: str | None = None) -> 
     UserWarning
         Once per process, if a fallback directory on a local disk is used.
     """
-    mount_table = _read_mounts() if mounts is None else mounts
+    if mounts is None:
+        mounts = ""
+        with contextlib.suppress(OSError):
+            mounts = Path("/proc/self/mounts").read_text("utf-8", "surrogateescape")
     preferred = settings.data_dir
-    network = network_file_system(preferred, mount_table)
+    network = network_file_system(preferred, mounts)
     problem = None if network else write_problem(preferred)
     if network is None and problem is None:
         return _with_log_dir(preferred, settings.log_dir)
-    fallback = _fallback_directory(preferred, mount_table, persistent=network is not None)
+    fallback = _fallback_directory(preferred, mounts, persistent=network is not None)
     _warn_once(
         f"{preferred} is on a network file system ({network}), where a database is not safe: the "
         f"local service keeps its data in {fallback}, on this machine's disk. Set WEBDATA_HOME to "
@@ -189,12 +190,6 @@ def is_full(directory: Path) -> bool:
             return file.write(bytes(_START_BYTES)) < _START_BYTES
     except OSError as error:
         return error.errno in {errno.ENOSPC, errno.EDQUOT}
-
-
-def _read_mounts() -> str:
-    with contextlib.suppress(OSError):
-        return Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape")
-    return ""
 
 
 def network_file_system(path: Path, mounts: str) -> str | None:
@@ -262,9 +257,14 @@ async def start_service(directory: DataDirectory) -> bool:
 
 async def _start_and_wait(directory: DataDirectory) -> None:
     stale = directory.read_runtime()
-    log = _open_log(directory)
-    offset = log.tell()
-    with log:
+    path = directory.log
+    try:
+        if path.stat().st_size > _MAX_LOG_BYTES:
+            path.replace(path.with_suffix(".log.1"))
+    except OSError:
+        pass  # there is no log yet, or another process has it open on Windows
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as log:
+        offset = log.tell()
         child = _spawn(directory, log)
     loading = asyncio.create_task(asyncio.to_thread(load_http_client))
     try:
@@ -279,21 +279,18 @@ async def _start_and_wait(directory: DataDirectory) -> None:
         # Reaps the process if it ends before this one.
         threading.Thread(target=child.wait, name="webdata-service-end", daemon=True).start()
     if child.poll() is not None:
-        raise LocalServiceError(
-            f"The local service ended at once (exit code {child.returncode})"
-            f"{_full_disk_text(directory)}. {REMOTE_HINT}{log_tail(directory.log, offset)}"
-        )
-
-
-def _full_disk_text(directory: DataDirectory) -> str:
-    """Say that the disk is full, where the service could not write so into its log."""
-    for folder in (directory.data_dir, directory.log_dir):
-        if is_full(folder):
-            return (
-                f": no space is left on the disk of {folder}; free some, or set WEBDATA_HOME to a "
+        # A service whose disk is full could not write so into its log.
+        full = next(filter(is_full, (directory.data_dir, directory.log_dir)), None)
+        space = ""
+        if full is not None:
+            space = (
+                f": no space is left on the disk of {full}; free some, or set WEBDATA_HOME to a "
                 "directory on another disk"
             )
-    return ""
+        raise LocalServiceError(
+            f"The local service ended at once (exit code {child.returncode}){space}. "
+            f"{REMOTE_HINT}{log_tail(path, offset)}"
+        )
 
 
 def _spawn(directory: DataDirectory, log: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -337,17 +334,6 @@ def service_environment(environ: Mapping[str, str]) -> dict[str, str]:
         python_path = variables.get("PYTHONPATH")
         variables["PYTHONPATH"] = f"{python_path}{os.pathsep}{parent}" if python_path else parent
     return variables
-
-
-def _open_log(directory: DataDirectory) -> IO[bytes]:
-    """Open the log to append, after renaming a long one."""
-    log = directory.log
-    try:
-        if log.stat().st_size > _MAX_LOG_BYTES:
-            log.replace(log.with_suffix(".log.1"))
-    except OSError:
-        pass  # there is no log yet, or another process has it open on Windows
-    return os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
 
 
 def log_tail(log: Path, offset: int = 0) -> str:
@@ -548,14 +534,13 @@ class LocalService:
             and self._pid == os.getpid()
             and self._renewed_at >= since
             # The inputs of one call share their settings.
-            and (settings is self._settings or self._matches(settings))
-        )
-
-    def _matches(self, settings: Settings) -> bool:
-        directories = (settings.data_dir, settings.log_dir)
-        return (
-            self._settings_directories == directories
-            and self._session_settings == session_settings_of(settings)
+            and (
+                settings is self._settings
+                or (
+                    self._settings_directories == (settings.data_dir, settings.log_dir)
+                    and self._session_settings == session_settings_of(settings)
+                )
+            )
         )
 
     async def renew(self, directory: DataDirectory, session_settings: SessionSettings) -> bool:
@@ -585,9 +570,8 @@ class LocalService:
         lease = LeaseReply.model_validate_json(reply.content)
         self._heartbeat_interval_s = lease.expires_in / 3
         self._renewed_at = sent_at
-        return await self._hand_over_settings() if lease.created or hand_over else True
-
-    async def _hand_over_settings(self) -> bool:
+        if not (lease.created or hand_over):
+            return True
         path = paths.fill(paths.LOCAL_SETTINGS, lease_id=self.lease_id)
         body = self._session_settings.model_dump(mode="json")
         reply = await self._client.put(path, json=body)
@@ -633,23 +617,16 @@ class LocalService:
 
 def session_settings_of(settings: Settings) -> SessionSettings:
     """Return the settings that the service needs for this session's jobs."""
-    return SessionSettings.model_validate(
-        {
-            "engines": settings.engines,
-            "providers": _provider_access(settings.providers),
-            "llm": _model_access(settings.llm),
-            "creatives": _creatives(settings),
-            "proxy": settings.proxy,
-            "ca_bundle": settings.ca_bundle,
-            "user_agent": settings.user_agent,
-        }
-    )
-
-
-def _creatives(settings: Settings) -> Creatives:
-    """Return the source of creatives, with the address and key of its provider entry."""
-    access = _provider_access(settings.providers).get(settings.creatives_source or "", Access())
-    return Creatives.model_validate(
+    providers = {name: provider_access(each) for name, each in settings.providers.items()}
+    try:
+        models = {name: model_access(each) for name, each in settings.llm.items()}
+    except ValidationError as error:
+        [first, *_] = error.errors(include_input=False)
+        field = "_".join(map(str, first["loc"]))
+        raise InvalidArgument(f"llm: {field}: {plain_message(first)}") from None
+    # The source of creatives has the address and key of its provider entry.
+    access = providers.get(settings.creatives_source or "", Access())
+    creatives = Creatives.model_validate(
         {
             "source": settings.creatives_source,
             "terms": settings.creatives_terms,
@@ -657,19 +634,17 @@ def _creatives(settings: Settings) -> Creatives:
             "key": access.key,
         }
     )
-
-
-def _provider_access(providers: Mapping[str, Provider]) -> dict[str, Access]:
-    return {name: provider_access(provider) for name, provider in providers.items()}
-
-
-def _model_access(providers: Mapping[str, Provider]) -> dict[str, ModelAccess]:
-    try:
-        return {name: model_access(provider) for name, provider in providers.items()}
-    except ValidationError as error:
-        [first, *_] = error.errors(include_input=False)
-        field = "_".join(map(str, first["loc"]))
-        raise InvalidArgument(f"llm: {field}: {plain_message(first)}") from None
+    return SessionSettings.model_validate(
+        {
+            "engines": settings.engines,
+            "providers": providers,
+            "llm": models,
+            "creatives": creatives,
+            "proxy": settings.proxy,
+            "ca_bundle": settings.ca_bundle,
+            "user_agent": settings.user_agent,
+        }
+    )
 
 
 # Released at exit, so that the service does not wait until they expire.
@@ -747,7 +722,17 @@ async def ensure(
         async with asyncio.timeout(deadline_s):
             service = await _attach_or_start(directory, session_settings, on_start)
     except TimeoutError:
-        raise LocalServiceError(_timeout_message(directory, deadline_s)) from None
+        runtime = directory.read_runtime()
+        holder = f"process {runtime.pid}" if runtime else "a process without a runtime file"
+        reason = (
+            f"{holder} holds {directory.data_dir} but does not answer as a local service"
+            if directory.is_served()
+            else "it did not come up"
+        )
+        raise LocalServiceError(
+            f"No local service within {deadline_s:g} s: {reason}. {REMOTE_HINT}"
+            f"{log_tail(directory.log)}"
+        ) from None
     except OSError as error:
         raise LocalServiceError(
             f"The local service cannot use {directory.data_dir}: {error}. {REMOTE_HINT}"
@@ -763,9 +748,15 @@ async def _attach_or_start(
     while True:
         discovered = await discover(directory)
         if discovered is not None:
-            service = await _attach_or_replace(directory, discovered, session_settings)
-            if service is not None:
-                return service
+            match choose_action(discovered.hello):
+                case ServiceAction.REFUSE:
+                    raise LocalServiceError(refusal_message(discovered.hello, directory.data_dir))
+                case ServiceAction.REPLACE:
+                    await request_stop(discovered, force=False)
+                case ServiceAction.USE:
+                    service = await LocalService.attach(directory, discovered, session_settings)
+                    if service is not None:
+                        return service
         else:
             if on_start is not None and not announced:
                 announced = True
@@ -773,33 +764,6 @@ async def _attach_or_start(
             if not directory.is_served() and await start_service(directory):
                 continue
         await asyncio.sleep(POLL_S)
-
-
-async def _attach_or_replace(
-    directory: DataDirectory, discovered: DiscoveredService, session_settings: SessionSettings
-) -> LocalService | None:
-    """Take a lease, or stop an older service; None if discovery must be repeated."""
-    match choose_action(discovered.hello):
-        case ServiceAction.REFUSE:
-            raise LocalServiceError(refusal_message(discovered.hello, directory.data_dir))
-        case ServiceAction.REPLACE:
-            await request_stop(discovered, force=False)
-            return None
-        case ServiceAction.USE:
-            return await LocalService.attach(directory, discovered, session_settings)
-
-
-def _timeout_message(directory: DataDirectory, waited_s: float) -> str:
-    runtime = directory.read_runtime()
-    holder = f"process {runtime.pid}" if runtime else "a process without a runtime file"
-    reason = (
-        f"{holder} holds {directory.data_dir} but does not answer as a local service"
-        if directory.is_served()
-        else "it did not come up"
-    )
-    return (
-        f"No local service within {waited_s:g} s: {reason}. {REMOTE_HINT}{log_tail(directory.log)}"
-    )
 
 
 def is_recoverable(settings: Settings) -> bool:
@@ -828,22 +792,18 @@ async def stop(settings: Settings, *, deadline_s: float = STOP_TIMEOUT_S) -> boo
         The process has not ended after `deadline_s` seconds.
     """
     directory = resolve_data_directory(settings)
+    was_running = False
     try:
         async with asyncio.timeout(deadline_s):
-            return await _stop_and_wait(directory)
+            # A service holds the lock until its process ends.
+            while directory.is_served():
+                discovered = await discover(directory)
+                if discovered is not None:
+                    was_running = True
+                    await request_stop(discovered, force=True)
+                await asyncio.sleep(POLL_S)
     except TimeoutError:
         raise LocalServiceError(
             f"The local service on {directory.data_dir} did not stop within {deadline_s:g} s."
         ) from None
-
-
-async def _stop_and_wait(directory: DataDirectory) -> bool:
-    was_running = False
-    # A service holds the lock until its process ends.
-    while directory.is_served():
-        discovered = await discover(directory)
-        if discovered is not None:
-            was_running = True
-            await request_stop(discovered, force=True)
-        await asyncio.sleep(POLL_S)
     return was_running
