@@ -20,7 +20,6 @@ import os
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from types import ModuleType
 from typing import Any, Final, ParamSpec, TypeVar
 
 from webdata_nb import caller
@@ -155,20 +154,13 @@ def on_tick(callback: Callable[[], object]) -> Iterator[None]:
         Takes no arguments. If it raises, it is removed and a warning is logged.
     """
     ticks = _TICKS.get()
-    if ticks is None:
-        with _tick_on_this_loop(callback):
+    if ticks is not None:
+        key = ticks.add(callback)
+        try:
             yield
+        finally:
+            ticks.remove(key)
         return
-    key = ticks.add(callback)
-    try:
-        yield
-    finally:
-        ticks.remove(key)
-
-
-@contextlib.contextmanager
-def _tick_on_this_loop(callback: Callable[[], object]) -> Iterator[None]:
-    """Run the callback from a task of the running loop."""
 
     async def tick() -> None:
         drawing = True
@@ -347,12 +339,18 @@ class Portal:
             )
 
     def _wait(self, call: PortalCall[T], caller: CallerTask) -> T:
-        nested = _nestable(caller.loop) if caller.loop is not None and self.nest() else None
-        if nested is None or caller.loop is None:
-            return _wait_ticking(call, caller)
-        nested.apply(caller.loop)
-        caller.loop.run_until_complete(_until_done(call, caller))
-        return call.result()
+        loop = caller.loop
+        # uvloop and others, which cannot be patched, block.
+        if loop is not None and self.nest() and isinstance(loop, asyncio.BaseEventLoop):
+            importlib.import_module("nest_asyncio2").apply(loop)  # only here, since it is opt-in
+            loop.run_until_complete(_until_done(call, caller))
+            return call.result()
+        while True:
+            run_ticks(call)
+            caller.raise_if_cancelled()
+            # `wait` instead of `result`: a TimeoutError of the job must not look like a tick.
+            if concurrent.futures.wait([call], timeout=TICK_S).done:
+                return call.result()
 
     def close(self) -> None:
         """Cancel all calls, wait up to 3 s for their clean-up, and end the thread.
@@ -443,15 +441,6 @@ def hang_at_exit() -> None:
         threading.Event().wait()
 
 
-def _wait_ticking(call: PortalCall[T], caller: CallerTask) -> T:
-    while True:
-        run_ticks(call)
-        caller.raise_if_cancelled()
-        # `wait` instead of `result`: a TimeoutError of the job must not look like a tick.
-        if concurrent.futures.wait([call], timeout=TICK_S).done:
-            return call.result()
-
-
 async def _until_done(call: PortalCall[Any], caller: CallerTask) -> None:
     """Wait on the caller's own loop, which continues to serve its other tasks."""
     done = asyncio.Event()
@@ -503,14 +492,6 @@ def cancel_and_wait(call: PortalCall[Any]) -> None:
     """Cancel the task, and wait for its clean-up to reach the service."""
     if call.cancel():
         concurrent.futures.wait([call], timeout=CLEANUP_S)
-
-
-def _nestable(loop: asyncio.AbstractEventLoop) -> ModuleType | None:
-    """Return nest-asyncio2 where it can patch `loop`; None for uvloop and others, which block."""
-    if not isinstance(loop, asyncio.BaseEventLoop):
-        return None
-    # Imported only here, since it is opt-in.
-    return importlib.import_module("nest_asyncio2")
 
 
 def synced(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
@@ -583,19 +564,15 @@ def blocking(afunction: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
         except (KeyboardInterrupt, asyncio.CancelledError) as interrupt:
             if results:
                 return results[0]
-            raise _without_traceback(interrupt) from None
+            # An interrupt is no error: it has no traceback, for which IPython has a hook.
+            line = f"{type(interrupt).__name__}: interrupted"
+            interrupt._render_traceback_ = lambda: [line]  # type: ignore[union-attr]
+            raise interrupt.with_traceback(None) from None
         finally:
             _PARTIAL_RESULT.reset(token)
 
     del twin.__wrapped__  # otherwise inspect would follow it back to the coroutine function
     return twin
-
-
-def _without_traceback(interrupt: BaseException) -> BaseException:
-    """Remove the traceback of an interrupt, which is no error; IPython has a hook for that."""
-    line = f"{type(interrupt).__name__}: interrupted"
-    interrupt._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]
-    return interrupt.with_traceback(None)
 
 
 def set_partial_result(result: object) -> None:

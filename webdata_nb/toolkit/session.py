@@ -111,12 +111,6 @@ class ClientPool:
             return ServiceTarget(
                 call_settings.base_url, _key(call_settings), proxy=proxy, ca_bundle=bundle
             ), loop
-        lease = await self._lease(call_settings, since, on_start)
-        return ServiceTarget(lease.base_url, Secret(lease.token), lease.lease_id), loop
-
-    async def _lease(
-        self, call_settings: Settings, since: float, on_start: OnStart | None
-    ) -> local.LocalService:
         async with self._lease_lock:
             _OPEN[self] = None
             previous = self._leases.pop(call_settings.data_dir, None)
@@ -124,7 +118,7 @@ class ClientPool:
                 call_settings, current=previous, since=since, on_start=on_start
             )
             self._leases[call_settings.data_dir] = lease
-            return lease
+        return ServiceTarget(lease.base_url, Secret(lease.token), lease.lease_id), loop
 
     async def relocated(self, call_settings: Settings) -> ServiceTarget | None:
         """Return the new target of the local service, which is restarted if it was killed.
@@ -216,7 +210,9 @@ class Connection:
 
     def __init__(self, *, base_url: str | None = None, api_key: str | None = None) -> None:
         self._base_url = base_url
-        self._api_key = None if api_key is None else Secret(_text("api_key", api_key))
+        if api_key is not None and (not isinstance(api_key, str) or not api_key.strip()):
+            raise InvalidArgument("api_key must be a string that is not empty")
+        self._api_key = None if api_key is None else Secret(api_key)
         self._pool = ClientPool()
         # The connection of an unpickled job closes with the job.
         weakref.finalize(self, _close_unreferenced, self._pool).atexit = False
@@ -241,7 +237,18 @@ class Connection:
     def scope(self, call_settings: Settings) -> ResultScope:
         """Return the owner of results; starts nothing and sends nothing."""
         if call_settings.base_url is None:
-            return ResultScope(LOCAL, _hash(_local_identity(call_settings)))
+            # What the answers of the local service depend on.
+            parts = [
+                str(call_settings.data_dir),
+                call_settings.engines,
+                call_settings.providers,
+                call_settings.llm,
+                call_settings.proxy,
+                call_settings.user_agent,
+                call_settings.creatives_source,
+            ]
+            text = orjson.dumps(parts, default=Secret.reveal, option=orjson.OPT_SORT_KEYS)
+            return ResultScope(LOCAL, _hash(text.decode()))
         return ResultScope(call_settings.base_url, _hash(_key(call_settings).reveal()))
 
     @asynccontextmanager
@@ -337,29 +344,6 @@ async def _on_portal(coroutine: Coroutine[Any, Any, _T]) -> _T:
 
 def _restored(kind: type[Connection], base_url: str | None, api_key: str | None) -> Connection:
     return kind(base_url=base_url, api_key=api_key)
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise InvalidArgument(f"{name} must be a string that is not empty")
-    return value
-
-
-def _local_identity(call_settings: Settings) -> str:
-    """Return the settings that the local service's answers depend on, with keys, for a hash."""
-    service_settings = [
-        call_settings.engines,
-        call_settings.providers,
-        call_settings.llm,
-        call_settings.proxy,
-    ]
-    parts = [
-        str(call_settings.data_dir),
-        *service_settings,
-        call_settings.user_agent,
-        call_settings.creatives_source,
-    ]
-    return orjson.dumps(parts, default=Secret.reveal, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _hash(text: str) -> str:

@@ -6,7 +6,6 @@ import asyncio
 import concurrent.futures
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from webdata_nb.caller import called_here
@@ -76,7 +75,7 @@ async def merged(
     The queue holds one item, so a slow reader slows all generators down. Leaving early closes every
     generator concurrently; the first error closes the others and is raised.
     """
-    queue: asyncio.Queue[Callable[[], T] | None] = asyncio.Queue(1)
+    queue: asyncio.Queue[tuple[T] | Exception | None] = asyncio.Queue(1)
     remaining = iter(sources)
 
     async def feed() -> None:
@@ -84,9 +83,9 @@ async def merged(
             for source in remaining:
                 async with aclosing(source()) as items:
                     async for item in items:
-                        await queue.put(partial(_return, item))
+                        await queue.put((item,))
         except Exception as error:  # noqa: BLE001 - raised to the reader
-            await queue.put(partial(_raise, error))
+            await queue.put(error)
         await queue.put(None)
 
     feeders = [asyncio.create_task(feed()) for _ in range(min(max_concurrent, len(sources)))]
@@ -96,20 +95,14 @@ async def merged(
             item = await queue.get()
             if item is None:
                 running -= 1
+            elif isinstance(item, Exception):
+                raise item
             else:
-                yield item()
+                yield item[0]
     finally:
         for feeder in feeders:
             feeder.cancel()
         await asyncio.gather(*feeders, return_exceptions=True)
-
-
-def _return(item: T) -> T:
-    return item
-
-
-def _raise(error: Exception) -> Any:
-    raise error
 
 
 class _ItemPump(Generic[T]):
