@@ -135,7 +135,19 @@ class DaskExecutor:
                     seen_at = time.monotonic()
                 elif time.monotonic() - seen_at > NO_WORKER_S:
                     raise self._lost()
-            return _result(pending, self._lost)
+            from distributed import KilledWorker
+            from distributed.client import FutureCancelledError
+
+            try:
+                return pending.result()
+            except KilledWorker:
+                raise WorkerLost(
+                    "several Dask workers died while they ran one partition; finished parts are "
+                    "kept: repeat the call, with a smaller partition= if the workers ran out of "
+                    "memory"
+                ) from None
+            except (asyncio.CancelledError, FutureCancelledError):
+                raise self._lost() from None
         finally:
             future.cancel()
 
@@ -186,21 +198,6 @@ def _complete(future: concurrent.futures.Future[T], call: Callable[[], T]) -> No
         future.set_exception(error)
 
 
-def _result(pending: asyncio.Future[T], lost: Callable[[], ConnectionFailed | WorkerLost]) -> T:
-    from distributed import KilledWorker
-    from distributed.client import FutureCancelledError
-
-    try:
-        return pending.result()
-    except KilledWorker:
-        raise WorkerLost(
-            "several Dask workers died while they ran one partition; finished parts are kept: "
-            "repeat the call, with a smaller partition= if the workers ran out of memory"
-        ) from None
-    except (asyncio.CancelledError, FutureCancelledError):
-        raise lost() from None
-
-
 def _current_client() -> Any:
     try:
         import dask
@@ -243,7 +240,10 @@ def version_problem(versions: Mapping[str, Any]) -> str | None:
             continue
         for package in ("python", *_EQUAL):
             own_version, other_version = (
-                _version(each, package) for each in (own_packages, packages)
+                ".".join(str(each["host"]["python"]).split(".")[:2])
+                if package == "python"
+                else str(each["packages"].get(package))
+                for each in (own_packages, packages)
             )
             if own_version != other_version:
                 return (
@@ -251,12 +251,6 @@ def version_problem(versions: Mapping[str, Any]) -> str | None:
                     "install the same version on both sides"
                 )
     return None
-
-
-def _version(versions: Mapping[str, Any], package: str) -> str:
-    if package == "python":
-        return ".".join(str(versions["host"]["python"]).split(".")[:2])
-    return str(versions["packages"].get(package))
 
 
 def _run_cancellable(task: bytes, event_name: str) -> Any:

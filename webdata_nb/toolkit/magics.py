@@ -63,11 +63,18 @@ class LineMagic:
 
 def _line_magic(shell: Any, magic: LineMagic) -> Callable[[str], pd.DataFrame | None]:
     """Return the function that the shell calls with the rest of the line."""
+    parser = magic.parser
 
     def run(line: str) -> pd.DataFrame | None:
-        args = _parse_line(magic.parser, line)
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            parser.error(f"{str(error).lower()}: quotes come in pairs")
+        args = parser.parse_intermixed_args(words)
+        if not args.subject and not args.help:
+            parser.error(f"say what to look for: {parser.prog} {args.subject_name}")
         if args.help:
-            bars.show_output(magic.parser.format_help())
+            bars.show_output(parser.format_help())
             return None
         df = magic.run(args)
         if args.output is None:
@@ -75,19 +82,8 @@ def _line_magic(shell: Any, magic: LineMagic) -> Callable[[str], pd.DataFrame | 
         shell.push({args.output: df})
         return None
 
-    run.__doc__ = magic.parser.format_help()  # `%websearch?` shows it
+    run.__doc__ = parser.format_help()  # `%websearch?` shows it
     return run
-
-
-def _parse_line(parser: MagicParser, line: str) -> argparse.Namespace:
-    try:
-        words = shlex.split(line)
-    except ValueError as error:
-        parser.error(f"{str(error).lower()}: quotes come in pairs")
-    args = parser.parse_intermixed_args(words)
-    if not args.subject and not args.help:
-        parser.error(f"say what to look for: {parser.prog} {args.subject_name}")
-    return args
 
 
 def _variable_name(text: str) -> str:
