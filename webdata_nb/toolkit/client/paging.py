@@ -112,7 +112,7 @@ def _page_url(row: Mapping[str, Any]) -> object:
 async def _exported_rows(client: Client, job_id: str, last_rows: Rows, row_count: int) -> Rows:
     """Return the rows of a crawl's JSON export.
 
-    None if it has no such export, or one with other rows or in another order than the `row_count`
+    Empty if it has no such export, or one with other rows or in another order than the `row_count`
     rows that ended with `last_rows`.
     """
     try:
