@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
 from webdata_nb.page.content.block_tree import word_set
 from webdata_nb.page.content.dates import parse_date, parse_timestamp
-from webdata_nb.page.extract.field_names import normalize_name
+from webdata_nb.page.extract.field_names import normalize_name, normalize_short_name
 from webdata_nb.page.extract.node_graph import DataNode
 from webdata_nb.page.extract.prices import CODES_OF_SYMBOL, CURRENCY_OF_SYMBOL
 from webdata_nb.page.extract.schema import satisfies_constraints
@@ -94,45 +93,31 @@ def parse_number(
 
 def _convert(number: str, *, decimal_comma: bool, integer: bool) -> int | float | None:
     mantissa, e, exponent = number.lower().partition("e")
-    digits = _normalize_separators(mantissa, decimal_comma=decimal_comma, integer=integer)
-    if digits is None:
-        return None
-    try:
-        return float(digits + e + exponent) if e or "." in digits else int(digits)
-    except ValueError:
-        return None
-
-
-def _normalize_separators(number: str, *, decimal_comma: bool, integer: bool) -> str | None:
-    """Return a number with a decimal point and no other separator; None if it is invalid."""
-    sign = number[0] if number[0] in "-+" else ""
-    body = number[len(sign) :]
-    parts = _SPACES.split(body)
+    sign = mantissa[0] if mantissa[0] in "-+" else ""
+    parts = _SPACES.split(mantissa[len(sign) :])
     if len(parts) > 1 and not _are_digit_groups(re.split(r"[.,]", " ".join(parts))[0].split(" ")):
         return None
     body = "".join(parts)
     points, commas = body.count("."), body.count(",")
+    separator = ""
     if points and commas:
         separator = "." if body.rindex(".") > body.rindex(",") else ","
     elif points + commas == 1:
-        separator = _decimal_separator(body, decimal_comma=decimal_comma, integer=integer)
-    else:
-        separator = ""
+        separator = "," if commas else "."
+        head, _, tail = body.partition(separator)
+        could_group = len(tail) == _GROUP_DIGITS and 0 < len(head) <= _GROUP_DIGITS
+        if could_group and not head.startswith("0"):
+            is_decimal = not integer and decimal_comma == (separator == ",")
+            separator = separator if is_decimal else ""
     head, _, decimals = body.rpartition(separator) if separator else (body, "", "")
     groups = re.split(r"[.,]", head)
     if len(groups) > 1 and not _are_digit_groups(groups):
         return None
-    return sign + ("".join(groups) or "0") + (f".{decimals}" if separator else "")
-
-
-def _decimal_separator(body: str, *, decimal_comma: bool, integer: bool) -> str:
-    """Return the only separator of a number if it is decimal; empty if it groups thousands."""
-    separator = "," if "," in body else "."
-    head, _, tail = body.partition(separator)
-    could_group = len(tail) == _GROUP_DIGITS and 0 < len(head) <= _GROUP_DIGITS
-    if not could_group or head.startswith("0"):
-        return separator
-    return separator if not integer and decimal_comma == (separator == ",") else ""
+    digits = sign + ("".join(groups) or "0") + (f".{decimals}" if separator else "")
+    try:
+        return float(digits + e + exponent) if e or "." in digits else int(digits)
+    except ValueError:
+        return None
 
 
 def _are_digit_groups(groups: list[str]) -> bool:
@@ -239,9 +224,13 @@ class ValueCoercion:
         if isinstance(value, DataNode):
             scalar = _representative_scalar(value, schema, name)
             return None if scalar is None else self.scalar(scalar, schema, name=name, prose=prose)
-        if name in _CURRENCY_PROPERTIES and isinstance(value, str):
-            value = self._currency(value)
-            if value is None:
+        currencies = self._currencies if name in _CURRENCY_PROPERTIES else None
+        if currencies is not None and isinstance(value, str):
+            # A symbol becomes the code of its currency, unless it may be that of several.
+            symbol = value.casefold().strip()
+            if symbol not in CODES_OF_SYMBOL:
+                value = CURRENCY_OF_SYMBOL.get(symbol, value)
+            elif (value := currencies.get(symbol)) is None:
                 return None
         if schema.choices is not None:
             # The choice equal to the value regardless of case, separators and a URL's path; of an
@@ -255,7 +244,7 @@ class ValueCoercion:
             for choice in schema.choices:
                 if choice == value and isinstance(choice, bool) == isinstance(value, bool):
                     return choice
-                if isinstance(choice, str) and _normalize_choice(choice) in names:
+                if isinstance(choice, str) and normalize_short_name(choice) in names:
                     return choice
                 if isinstance(choice, int | float) and not isinstance(choice, bool):
                     number = parse_number(value) if isinstance(value, str) else None
@@ -310,15 +299,6 @@ class ValueCoercion:
             return text or None
         return value if schema.kind == "any" else None
 
-    def _currency(self, value: str) -> str | None:
-        """Return a symbol as the code of its currency; None if it may be that of several."""
-        symbol = value.casefold().strip()
-        if self._currencies is None:
-            return value
-        if symbol in CODES_OF_SYMBOL:
-            return self._currencies.get(symbol)
-        return CURRENCY_OF_SYMBOL.get(symbol, value)
-
 
 def _representative_scalar(node: DataNode, schema: FieldSchema, name: str) -> Any:
     """Return the property of a node that represents it: a number, a URL, or a name."""
@@ -352,11 +332,6 @@ def availability_of(value: Any) -> bool | None:
     """Return whether a value of schema.org's ItemAvailability means in stock; None if unclear."""
     word = normalize_name(_last_segment(value)[:40]) if isinstance(value, str) else ""
     return True if word in _IN_STOCK else False if word in _OUT_OF_STOCK else None
-
-
-@lru_cache(maxsize=4096)
-def _normalize_choice(choice: str) -> str:
-    return normalize_name(choice)
 
 
 def _last_segment(text: str) -> str:

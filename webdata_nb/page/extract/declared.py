@@ -145,7 +145,12 @@ class DeclaredFields:
         has_text: bool = True,
     ) -> None:
         self._metas = _read_metas(structured)
-        self._metadata = _read_metadata(metadata)
+        self._metadata: dict[str, list[DeclaredValues]] = {}
+        for key, names in METADATA_PROPERTIES.items():
+            texts = _texts(metadata.get(key))
+            for name in names if texts else ():
+                declared = DeclaredValues(f"metadata:{key}", name, texts, prose=key == "title")
+                self._metadata.setdefault(name, []).append(declared)
         self._has_text = has_text
         language = metadata.get("language")
         self._language = language if isinstance(language, str) else ""
@@ -180,7 +185,8 @@ class DeclaredFields:
                 if columns in by_columns:
                     by_columns[columns].rows.extend(records)
                 else:
-                    units = tuple(map(_unit_of, header))
+                    matches = map(_UNIT.search, header)
+                    units = tuple(match[1].strip() if match else "" for match in matches)
                     by_columns[columns] = DataTable(origin, columns, records, units)
                     self.grids.append(by_columns[columns])
             elif not header and rows and all(len(row) == _PAIR for row in rows):
@@ -204,7 +210,13 @@ class DeclaredFields:
         for source in titles:
             if self._has_text or exact.endswith("title") or source.origin != _DOCUMENT_TITLE:
                 yield source
-        yield from self._table_values(name)
+        # A label in a table must be the name itself or a synonym that is not as common as "name".
+        for reading in name_readings(name):
+            label = reading.chain[0]
+            if _is_of_page(reading) and (label == exact or label not in COMMON_PROPERTIES):
+                declared = self._labels.get(label)
+                if declared is not None:
+                    yield declared
 
     def labelled(self, name: str) -> Iterator[DeclaredValues]:
         """Return the values beside a label in the content that is the field's name or a synonym.
@@ -247,19 +259,6 @@ class DeclaredFields:
             for reading in readings:
                 yield from values_by_name.get(reading.chain[0], ())
 
-    def _table_values(self, name: str) -> Iterator[DeclaredValues]:
-        """Return the values of a field in tables and definition lists.
-
-        A label must be the name itself or a synonym that is not as common as "name".
-        """
-        exact = normalize_name(name)
-        for reading in name_readings(name):
-            label = reading.chain[0]
-            if _is_of_page(reading) and (label == exact or label not in COMMON_PROPERTIES):
-                declared = self._labels.get(label)
-                if declared is not None:
-                    yield declared
-
     def _add_pairs(self, rows: Sequence[Sequence[str]], number: int) -> None:
         previous: DeclaredValues | None = None
         for row in rows:
@@ -283,12 +282,6 @@ def _column_names(header: str, inner: str) -> tuple[str, ...]:
     """
     texts = (header, _BRACKETS.sub(" ", header), inner, _BRACKETS.sub(" ", inner))
     return tuple(dict.fromkeys(filter(None, map(normalize_name, texts)))) or ("",)
-
-
-def _unit_of(header: str) -> str:
-    """Return what stands in brackets at the end of a column's name, if it is short."""
-    match = _UNIT.search(header)
-    return match[1].strip() if match is not None else ""
 
 
 def _is_of_page(reading: NameReading) -> bool:
@@ -317,16 +310,6 @@ def _read_metas(structured: Mapping[str, Any]) -> dict[str, list[DeclaredValues]
         name: [declared for _, declared in sorted(pairs, key=lambda pair: pair[0])]
         for name, pairs in ranked.items()
     }
-
-
-def _read_metadata(metadata: Mapping[str, Any]) -> dict[str, list[DeclaredValues]]:
-    by_name: dict[str, list[DeclaredValues]] = {}
-    for key, names in METADATA_PROPERTIES.items():
-        values = _texts(metadata.get(key))
-        for name in names if values else ():
-            declared = DeclaredValues(f"metadata:{key}", name, values, prose=key == "title")
-            by_name.setdefault(name, []).append(declared)
-    return by_name
 
 
 def _texts(value: Any) -> list[Any]:
@@ -460,7 +443,14 @@ def lists_of_page(
     """
     collector = _ListCollector()
     main = [node for node in nodes if node.main]
-    elsewhere = _related_nodes(main)
+    # What main nodes name as other things, such as similar products.
+    elsewhere: set[DataNode] = set()
+    for node in main:
+        if _is_list(node) and _is_aside(node):
+            elsewhere.update(_nodes_of_list(node))
+            elsewhere.discard(node)
+        for name in RELATION_PROPERTIES & node.properties.keys():
+            elsewhere.update(value for value in node.values(name) if isinstance(value, DataNode))
     for subject in subjects:
         collector.visit(subject, subject, (), subject.label, near=True)
     repeated = _repeated_nodes(main)
@@ -469,19 +459,21 @@ def lists_of_page(
             collector.listed.update(_nodes_of_list(node) if _is_list(node) else ())
         elif node not in elsewhere and (_holds_lists(node) or _is_list(node)):
             collector.visit(node, (node.origin, node.types), (), node.label)
-    return [*collector.found(), *_standing_alone(main, collector.listed | elsewhere)]
-
-
-def _related_nodes(main: list[DataNode]) -> set[DataNode]:
-    """Return the nodes that main nodes name as other things, such as similar products."""
-    related: set[DataNode] = set()
+    # The things that stand by themselves are a list of each syntax. A thing with parts of its own
+    # kind, such as a product with variants, is replaced by them.
+    alone: dict[str, dict[DataNode, ListEntry]] = {}
+    listed = collector.listed | elsewhere
     for node in main:
-        if _is_list(node) and _is_aside(node):
-            related.update(_nodes_of_list(node))
-            related.discard(node)
-        for name in RELATION_PROPERTIES & node.properties.keys():
-            related.update(value for value in node.values(name) if isinstance(value, DataNode))
-    return related
+        if node.types and node not in listed and not node.is_a(*PAGE_TYPES):
+            entries = alone.setdefault(node.origin, {})
+            for entry in _parts(node) or [ListEntry(node, node.label)]:
+                entries.setdefault(entry.thing, entry)
+    lists = collector.found()
+    for syntax, entries in alone.items():
+        declared = DeclaredList(syntax)
+        declared.add(None, list(entries.values()))
+        lists.append(declared)
+    return lists
 
 
 def _repeated_nodes(main: list[DataNode]) -> set[DataNode]:
@@ -557,25 +549,6 @@ class _ListCollector:
                     self.visit(entry.thing, key, below, entry.origin, near=near)
 
 
-def _standing_alone(main: list[DataNode], listed: set[DataNode]) -> list[DeclaredList]:
-    """Return the things that stand by themselves, of each syntax.
-
-    A thing with parts of its own kind, such as a product with variants, is replaced by them.
-    """
-    lists: dict[str, dict[DataNode, ListEntry]] = {}
-    for node in main:
-        if node.types and node not in listed and not node.is_a(*PAGE_TYPES):
-            entries = lists.setdefault(node.origin, {})
-            for entry in _parts(node) or [ListEntry(node, node.label)]:
-                entries.setdefault(entry.thing, entry)
-    found = []
-    for syntax, entries in lists.items():
-        declared = DeclaredList(syntax)
-        declared.add(None, list(entries.values()))
-        found.append(declared)
-    return found
-
-
 def _parts(node: DataNode) -> list[ListEntry]:
     """Return the parts of a thing that are of its own kind."""
     parts: list[ListEntry] = []
@@ -621,7 +594,14 @@ def _open(
     if not isinstance(value, DataNode):
         yield ListEntry(value, origin, around)
         return
-    elements = _elements(value, offers=offers) if level < _MAX_OPENED else []
+    elements: list[Any] = []
+    if level < _MAX_OPENED:
+        listed = (own for name in LIST_ELEMENT_PROPERTIES if (own := value.values(name)))
+        elements = next(listed, elements)
+        if elements and value.origin == "json_ld":
+            elements = _in_order(elements)
+        elif not elements and offers and value.is_a("aggregateoffer"):
+            elements = [each for each in value.values("offers") if isinstance(each, DataNode)]
     # The object of a list item counts, unless it is no more than an address.
     items = [each for each in value.values("item") if isinstance(each, DataNode)]
     item = items[0] if level < _MAX_OPENED and items and items[0].properties else None
@@ -631,15 +611,6 @@ def _open(
         yield from _open(item, origin, (value,), offers=offers, level=level + 1)
     else:
         yield ListEntry(value, value.label if value.main else origin, around)
-
-
-def _elements(node: DataNode, *, offers: bool) -> list[Any]:
-    for name in LIST_ELEMENT_PROPERTIES:
-        if values := node.values(name):
-            return _in_order(values) if node.origin == "json_ld" else values
-    if offers and node.is_a("aggregateoffer"):
-        return [value for value in node.values("offers") if isinstance(value, DataNode)]
-    return []
 
 
 def _is_list(node: DataNode) -> bool:
@@ -979,7 +950,21 @@ def rank_lists(
         if (found := _match_entries(declared, entries, match, item, sources_of)) is not None
     ]
     ranked = sorted(matches, key=lambda match: match.rank, reverse=True)  # of equals the first
-    return [_joined(ranked[0], matches), *ranked[1:]] if ranked else []
+    if not ranked:
+        return []
+    # Lists that are alike are one list in parts. One whose entries another has too adds nothing.
+    best = ranked[0]
+    alike = [part for part in matches if part is best or _are_parts(part, best)]
+    if len(alike) > 1:
+        joined: list[ListEntry] = []
+        contents: set[Any] = set()
+        for part in alike:
+            own = [content_of(entry.thing) for entry in part.entries]
+            if not contents.issuperset(own):
+                joined += part.entries
+                contents.update(own)
+        best = replace(best, entries=joined)
+    return [best, *ranked[1:]]
 
 
 def describe_lists(lists: Sequence[DeclaredList]) -> str:
@@ -1011,21 +996,22 @@ def _candidates(
         groups.setdefault(types, []).append(entry)
     by_type = list(groups.values())[:_MAX_TYPES]
     if match is NameMatch.KIND:
-        of_kind = [group for group in by_type if _is_wanted(wanted, group[0], declared)]
+        of_kind = []
+        for group in by_type:
+            thing = group[0].thing
+            if isinstance(thing, DataNode) and (
+                (
+                    wanted.kind
+                    and any(is_of_kind(each, wanted.kind) for each in (thing, *_offered([thing])))
+                )
+                or (not declared.path and _ends_alike(wanted, declared, [thing]))
+            ):
+                of_kind.append(group)
         yield of_kind or by_type
     elif declared.path:
         yield by_type
     else:
         yield from ([group] for group in by_type)
-
-
-def _is_wanted(wanted: ListName, entry: ListEntry, declared: DeclaredList) -> bool:
-    if not isinstance(entry.thing, DataNode):
-        return False
-    things = [entry.thing, *_offered([entry.thing])]
-    if wanted.kind and any(is_of_kind(thing, wanted.kind) for thing in things):
-        return True
-    return not declared.path and _ends_alike(wanted, declared, [entry.thing])
 
 
 def _match_entries(
@@ -1057,50 +1043,20 @@ def _match_entries(
     if not declared.path:
         kept = without_repeats(kept)
     filled = frozenset(name for fields in matched for name in fields.filled)
-    if name < NameMatch.KIND and not _is_evident(declared, kept, len(filled), item, strict=strict):
-        return None
+    if name < NameMatch.KIND and not declared.explicit:
+        # A property with one value for each thing that has it, as the rating of a review, is
+        # rather a part of the thing than a list.
+        if not declared.path:
+            is_evident = len(kept) > 1 or not strict
+        elif len(kept) <= max(len(declared.holders), 1):
+            is_evident = len(filled) == len(item.properties)
+        else:
+            is_evident = 2 * len(filled) > len(item.properties)
+        if not is_evident:
+            return None
     best = max(matched, key=lambda fields: (fields.strong, fields.own))
     fields = replace(best, filled=filled, enough=any(fields.enough for fields in matched))
     return ListMatch(declared, kept, name, fields)
-
-
-def _is_evident(
-    declared: DeclaredList,
-    entries: Sequence[ListEntry],
-    filled: int,
-    item: FieldSchema,
-    *,
-    strict: bool,
-) -> bool:
-    """Return whether a list that the name of a field does not mean is what it asks for.
-
-    A property with one value for each thing that has it, as the rating of a review, is rather a
-    part of the thing than a list.
-    """
-    if declared.explicit:
-        return True
-    if not declared.path:
-        return len(entries) > 1 or not strict
-    single = len(entries) <= max(len(declared.holders), 1)
-    return filled == len(item.properties) if single else 2 * filled > len(item.properties)
-
-
-def _joined(best: ListMatch, matches: Sequence[ListMatch]) -> ListMatch:
-    """Return a match with the entries of the lists that are alike: they are one list in parts.
-
-    A list whose entries another one has too adds nothing.
-    """
-    alike = [match for match in matches if match is best or _are_parts(match, best)]
-    if len(alike) == 1:
-        return best
-    entries: list[ListEntry] = []
-    contents: set[Any] = set()
-    for match in alike:
-        own = [content_of(entry.thing) for entry in match.entries]
-        if not contents.issuperset(own):
-            entries += match.entries
-            contents.update(own)
-    return replace(best, entries=entries)
 
 
 def _are_parts(one: ListMatch, other: ListMatch) -> bool:

@@ -154,7 +154,12 @@ def name_readings(name: str) -> tuple[NameReading, ...]:
     words = split_words(name)[:MAX_WORDS]
     if len(words) > 1 and words[0] in _ARTICLES:
         words = words[1:]
-    readings = _first(NameReading(chain) for chain in _chains(_reorder_count(words)))
+    # "Number of reviews" is read as "review count".
+    nouns = (words[len(start) :] for start in _COUNTS if words[: len(start)] == start)
+    counts = (
+        (singular(noun[0]), "count") for noun in nouns if len(noun) == 1 and noun[0].endswith("s")
+    )
+    readings = _first(NameReading(chain) for chain in _chains(next(counts, words)))
     if len(words) > 1 and words[0] in TYPES_BY_KIND:
         readings |= _first(NameReading(chain, words[0]) for chain in _chains(words[1:]))
     elif len(words) > 1 and words[0] in GENERIC_NAMES:
@@ -191,18 +196,13 @@ def _first(readings: Iterator[NameReading]) -> dict[NameReading, None]:
     return dict.fromkeys(islice(readings, MAX_READINGS))
 
 
-def _reorder_count(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Rewrite "number of reviews" as "review count"."""
-    for start in _COUNTS:
-        noun = words[len(start) :]
-        if words[: len(start)] == start and len(noun) == 1 and noun[0].endswith("s"):
-            return (singular(noun[0]), "count")
-    return words
-
-
 def _chains(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for parts in sorted(_word_splits(words), key=len):
-        options = [_synonyms(part) for part in parts]
+        options = []
+        for part in parts:
+            forms = singular_forms(part)
+            synonyms = [synonym for form in forms for synonym in (form, *SYNONYMS.get(form, ()))]
+            options.append(tuple(dict.fromkeys((*synonyms, f"{part}s"))))
         # The rank of a chain is how far its names are down the lists of synonyms.
         ranked = (
             (sum(names.index(name) for name, names in zip(chain, options, strict=True)), chain)
@@ -228,10 +228,3 @@ def _word_splits(words: tuple[str, ...]) -> list[tuple[str, ...]]:
                 parts[-1] += word
         splits.append(tuple(parts))
     return [parts for parts in splits if parts]
-
-
-def _synonyms(part: str) -> tuple[str, ...]:
-    """Return a name with its other numbers and synonyms, without repeats."""
-    forms = singular_forms(part)
-    synonyms = [synonym for form in forms for synonym in (form, *SYNONYMS.get(form, ()))]
-    return tuple(dict.fromkeys((*synonyms, f"{part}s")))

@@ -102,9 +102,42 @@ class DataNode:
 
     def reach(self) -> dict[str, list[ReachableValues]]:
         """Return the values of its properties and of nodes near it by name, nearest first."""
-        if self.reachable is None:
-            self.reachable = _reachable_values(self)
-        return self.reachable
+        if self.reachable is not None:
+            return self.reachable
+        reachable: dict[str, list[ReachableValues]] = {}
+        queue: deque[tuple[DataNode, tuple[str, ...], frozenset[str] | None]] = deque(
+            [(self, (), None)]
+        )
+        visited = {self}
+        remaining = MAX_REACHABLE
+        while queue and remaining > 0:
+            current, path, allowed = queue.popleft()
+            for name, (label, values) in current.properties.items():
+                remaining -= 1
+                if remaining <= 0:
+                    break
+                if allowed is not None and name not in allowed:
+                    continue
+                reachable.setdefault(name, []).append(ReachableValues((*path, label), values))
+                if name not in TRAVERSED_PROPERTIES or len(path) >= _MAX_DISTANCE:
+                    continue
+                nodes = [value for value in values if isinstance(value, DataNode)]
+                for inner in nodes[:_MAX_SIBLINGS]:
+                    if inner not in visited:
+                        visited.add(inner)
+                        queue.append((inner, (*path, label), TRAVERSED_PROPERTIES[name]))
+        if self.address is not None and "url" not in reachable:
+            reachable["url"] = [ReachableValues(("@id",), [self.address])]
+        # Properties may also be declared as pairs of a name and a value.
+        own_name, pairs = self.properties.get("additionalproperty", ("", []))
+        for pair in pairs[:MAX_REACHABLE]:
+            names = pair.values("name") if isinstance(pair, DataNode) else []
+            if names and isinstance(names[0], str) and pair.values("value"):
+                label = names[0][:100]
+                found = ReachableValues((own_name, label), pair.values("value"))
+                reachable.setdefault(normalize_name(label), []).append(found)
+        self.reachable = reachable
+        return reachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +177,23 @@ class NodeGraph:
                 continue
             local = local_name(label)
             name = normalize_short_name(local[:100])
-            values = list(
-                self._read_values(
-                    value, node, name, main=node.main and name in MAIN_NODE_PROPERTIES
-                )
-            )
+            main = node.main and name in MAIN_NODE_PROPERTIES
+            values: list[Any] = []
+            for item in flatten([value]):
+                self._value_count += 1
+                if self._value_count > MAX_VALUES:
+                    break
+                if isinstance(item, dict):
+                    inner = self._add_node(item, node.origin, main=main)
+                    if inner is not None:
+                        if not inner.types and not main and len(item) > 1:
+                            inner.types = (singular(name),)
+                        values.append(inner)
+                elif isinstance(item, str):
+                    if text := unescape(item[:MAX_TEXT_LENGTH]).strip():
+                        values.append(text)
+                elif item is not None:
+                    values.append(item)
             if not name or not values:
                 continue
             if name in node.properties:
@@ -156,25 +201,8 @@ class NodeGraph:
             else:
                 node.properties[name] = (local[:100], values)
 
-    def _read_values(self, value: Any, node: DataNode, name: str, *, main: bool) -> Iterator[Any]:
-        for item in flatten([value]):
-            self._value_count += 1
-            if self._value_count > MAX_VALUES:
-                return
-            if isinstance(item, dict):
-                inner = self._add_node(item, node.origin, main=main)
-                if inner is not None:
-                    if not inner.types and not main and len(item) > 1:
-                        inner.types = (singular(name),)
-                    yield inner
-            elif isinstance(item, str):
-                if text := unescape(item[:MAX_TEXT_LENGTH]).strip():
-                    yield text
-            elif item is not None:
-                yield item
-
     def _merge_same_nodes(self) -> None:
-        """Merge the nodes with the same identifier, so that references resolve."""
+        """Merge the nodes with the same identifier, and resolve the references between nodes."""
         nodes = []
         for node in self.nodes:
             first = self._ids.setdefault(node.id, node) if node.id else node
@@ -197,7 +225,16 @@ class NodeGraph:
                     if isinstance(value, DataNode) and value.id is not None:
                         own[index] = self._ids.get(value.id, value)
         self._resolve_list_items(nodes)
-        self._add_inverse_properties(nodes)
+        # A whole has the parts that name it, unless it lists parts itself.
+        added: dict[tuple[DataNode, str], list[DataNode]] = {}
+        for node in nodes:
+            for name in INVERSE_PROPERTIES.keys() & node.properties.keys() if node.main else ():
+                for whole in node.values(name):
+                    label = INVERSE_PROPERTIES[name]
+                    if isinstance(whole, DataNode) and whole.main and whole is not node:
+                        added.setdefault((whole, label), []).append(node)
+        for (whole, label), parts in added.items():
+            whole.properties.setdefault(normalize_name(label), (label, list(parts)))
 
     def _resolve_list_items(self, nodes: list[DataNode]) -> None:
         """Replace the URL of a list item by the node that has it as its identifier or URL."""
@@ -229,58 +266,10 @@ class NodeGraph:
                     item.properties["item"] = ("item", [by_url[url]])
                     break
 
-    def _add_inverse_properties(self, nodes: list[DataNode]) -> None:
-        """Let a whole list the parts that name it, unless it lists parts itself."""
-        added: dict[tuple[DataNode, str], list[DataNode]] = {}
-        for node in nodes:
-            for name in INVERSE_PROPERTIES.keys() & node.properties.keys() if node.main else ():
-                for whole in node.values(name):
-                    label = INVERSE_PROPERTIES[name]
-                    if isinstance(whole, DataNode) and whole.main and whole is not node:
-                        added.setdefault((whole, label), []).append(node)
-        for (whole, label), parts in added.items():
-            whole.properties.setdefault(normalize_name(label), (label, list(parts)))
-
 
 @lru_cache(maxsize=4096)
 def _have_ending(types: tuple[str, ...], endings: tuple[str, ...]) -> bool:
     return any(type_name.lower().endswith(endings) for type_name in types)
-
-
-def _reachable_values(node: DataNode) -> dict[str, list[ReachableValues]]:
-    reachable: dict[str, list[ReachableValues]] = {}
-    queue: deque[tuple[DataNode, tuple[str, ...], frozenset[str] | None]] = deque(
-        [(node, (), None)]
-    )
-    visited = {node}
-    remaining = MAX_REACHABLE
-    while queue and remaining > 0:
-        current, path, allowed = queue.popleft()
-        for name, (label, values) in current.properties.items():
-            remaining -= 1
-            if remaining <= 0:
-                break
-            if allowed is not None and name not in allowed:
-                continue
-            reachable.setdefault(name, []).append(ReachableValues((*path, label), values))
-            if name in TRAVERSED_PROPERTIES and len(path) < _MAX_DISTANCE:
-                for inner in [value for value in values if isinstance(value, DataNode)][
-                    :_MAX_SIBLINGS
-                ]:
-                    if inner not in visited:
-                        visited.add(inner)
-                        queue.append((inner, (*path, label), TRAVERSED_PROPERTIES[name]))
-    if node.address is not None and "url" not in reachable:
-        reachable["url"] = [ReachableValues(("@id",), [node.address])]
-    # Properties may also be declared as pairs of a name and a value.
-    own_name, pairs = node.properties.get("additionalproperty", ("", []))
-    for pair in pairs[:MAX_REACHABLE]:
-        names = pair.values("name") if isinstance(pair, DataNode) else []
-        if names and isinstance(names[0], str) and pair.values("value"):
-            label = names[0][:100]
-            found = ReachableValues((own_name, label), pair.values("value"))
-            reachable.setdefault(normalize_name(label), []).append(found)
-    return reachable
 
 
 MAX_CANDIDATES: Final = 200
@@ -329,7 +318,13 @@ def find_root(graph: NodeGraph, schema: FieldSchema, title: str) -> DataNode | N
     kinds = [kind for word in split_words(schema.title) if (kind := kind_of_name(word))]
     titled_nodes = [node for node in graph.nodes if any(is_of_kind(node, kind) for kind in kinds)]
     candidates = titled_nodes or [node for node in graph.nodes if node.main]
-    fields = [_heads(name, inner) for name, inner in schema.properties.items()]
+    # The first properties of each field's readings, with the kinds that have them.
+    fields = [
+        {}
+        if inner.kind in {"object", "array"} and normalize_name(name) in GENERIC_NAMES
+        else dict.fromkeys((reading.chain[0], reading.kind) for reading in name_readings(name))
+        for name, inner in schema.properties.items()
+    ]
     best_node: tuple[tuple[int, ...], DataNode] | None = None
     for node in candidates[:MAX_CANDIDATES]:
         score = _score(node, fields, by_title=bool(titled_nodes))
@@ -338,13 +333,6 @@ def find_root(graph: NodeGraph, schema: FieldSchema, title: str) -> DataNode | N
         ):
             best_node = (*score, _is_named(node, title)), node
     return best_node[1] if best_node is not None else None
-
-
-def _heads(name: str, schema: FieldSchema) -> dict[tuple[str, str], None]:
-    """Return the first properties of a field's readings, with the kinds that have them."""
-    if schema.kind in {"object", "array"} and normalize_name(name) in GENERIC_NAMES:
-        return {}
-    return dict.fromkeys((reading.chain[0], reading.kind) for reading in name_readings(name))
 
 
 def _score(

@@ -74,31 +74,25 @@ def settle_symbols(
     >>> settle_symbols(["Add to cart"], host="shop.example", languages=["en"])
     {}
     """
-    named = frozenset(_named_codes(texts))
+    named: set[str] = set()
+    for text in texts:
+        names = _NAMED.findall(text) if len(text) <= _MAX_NAMING_LENGTH else ()
+        if names and _ABOUT_PRICES.search(text):
+            folded_names = [name.casefold().replace(" ", "") for name in names]
+            named.update(CURRENCY_OF_SYMBOL.get(name) or name.upper() for name in folded_names)
     tags = [language.lower().replace("_", "-").split("-") for language in languages if language]
     country = host.rpartition(".")[2].lower()
     places = [] if country in _GENERIC_DOMAINS else [country]
     places += [part for _, *parts in tags for part in parts]
     places += [f"-{tag[0]}" for tag in tags if _TRADITIONAL not in tag]
-    codes = {symbol: _settled_code(symbol, named, places) for symbol in CODES_OF_SYMBOL}
-    return {symbol: code for symbol, code in codes.items() if code is not None}
-
-
-def _settled_code(symbol: str, named: frozenset[str], places: Sequence[str]) -> str | None:
-    codes = CODES_OF_SYMBOL[symbol]
-    if own := named & codes.keys():
-        return next(iter(own)) if len(own) == 1 else None
-    return next((code for at in places for code, own in codes.items() if at in own), None)
-
-
-def _named_codes(texts: Iterable[str]) -> Iterator[str]:
-    """Return the currencies that texts about prices name by a code, or by a symbol of one."""
-    for text in texts:
-        names = _NAMED.findall(text) if len(text) <= _MAX_NAMING_LENGTH else ()
-        if names and _ABOUT_PRICES.search(text):
-            for name in names:
-                folded = name.casefold().replace(" ", "")
-                yield CURRENCY_OF_SYMBOL.get(folded) or folded.upper()
+    settled: dict[str, str] = {}
+    for symbol, codes in CODES_OF_SYMBOL.items():
+        fitting = list(named & codes.keys())
+        if not fitting:
+            fitting = [code for at in places for code, own in codes.items() if at in own][:1]
+        if len(fitting) == 1:
+            settled[symbol] = fitting[0]
+    return settled
 
 
 MAX_AMOUNT_LENGTH: Final = 60
@@ -220,11 +214,7 @@ def read_amount(texts: Sequence[VisibleText], index: int) -> tuple[Amount, str] 
         current = current.parent
     if best is not None and best[0].currency:
         return best
-    return _joined_with_neighbour(texts, index) or best
-
-
-def _joined_with_neighbour(texts: Sequence[VisibleText], index: int) -> tuple[Amount, str] | None:
-    """Return the amount that a number and a currency in the text beside it are together."""
+    # A number and a currency in the text beside it are an amount together.
     for first in (index - 1, index):
         if not 0 <= first < len(texts) - 1:
             continue
@@ -232,7 +222,7 @@ def _joined_with_neighbour(texts: Sequence[VisibleText], index: int) -> tuple[Am
         amount = parse_amount(joined) if len(joined) <= MAX_AMOUNT_LENGTH else None
         if amount is not None and amount.currency and amount.highest is None:
             return amount, joined
-    return None
+    return best
 
 
 def _text_within(texts: Sequence[VisibleText], index: int, element: Element) -> str | None:
@@ -242,20 +232,16 @@ def _text_within(texts: Sequence[VisibleText], index: int, element: Element) -> 
         start -= 1
     while end < len(texts) and end - start <= _MAX_PIECES and is_within(texts[end], element):
         end += 1
-    joined = _join(texts[start:end]) if end - start <= _MAX_PIECES else ""
-    return joined if 0 < len(joined) <= MAX_AMOUNT_LENGTH else None
-
-
-def _join(pieces: Sequence[VisibleText]) -> str:
-    """Join the pieces of an amount; raised or small decimals get the point that they lack."""
     joined = ""
-    for piece in pieces:
+    for piece in texts[start:end] if end - start <= _MAX_PIECES else ():
+        # Raised or small decimals get the point that they lack.
         is_small = makes_cents(piece.element.tag, piece.names)
         if joined[-1:].isdigit() and CENTS.fullmatch(piece.text) and is_small:
             joined += f".{piece.text}"
         else:
             joined += piece.text if piece.text[0] in ".," else f" {piece.text}"
-    return joined.strip()
+    joined = joined.strip()
+    return joined if 0 < len(joined) <= MAX_AMOUNT_LENGTH else None
 
 
 def makes_cents(tag: str, names: str) -> bool:
@@ -318,7 +304,20 @@ def find_price(page: PageText) -> PriceCandidate | None:
 
 def price_candidates(page: PageText) -> Iterator[PriceCandidate]:
     """Return the amounts that may be the price."""
-    found = _amounts_near_title(page)
+    found: list[tuple[int, Amount, str]] = []
+    title = page.title
+    if title is None:
+        return
+    for index in range(max(0, title - _BEFORE), min(len(page.texts), title + _AFTER)):
+        at = page.texts[index]
+        if not at.has_digit or len(at.text) > MAX_AMOUNT_LENGTH:
+            continue
+        read = None if page.own_flags(at) & STRUCK else read_amount(page.texts, index)
+        if read is not None and read[0].value > 0:
+            is_named = read[0].currency or _PRICE_NAME.search(at.all_names)
+            found += [(index, *read)] if is_named else []
+        if len(found) == _MAX_CANDIDATES:
+            break
     # Each value counts once: a price may stand in several places, such as a fixed bar.
     signatures = {(_signature(page.texts[index]), amount.value) for index, amount, _ in found}
     repeats = Counter(signature for signature, _ in signatures)
@@ -334,25 +333,6 @@ def price_candidates(page: PageText) -> Iterator[PriceCandidate]:
             yield PriceCandidate(amount, text, index, score)
 
 
-def _amounts_near_title(page: PageText) -> list[tuple[int, Amount, str]]:
-    """Return index, amount and text of the amounts that are not excluded by their surroundings."""
-    found: list[tuple[int, Amount, str]] = []
-    title = page.title
-    if title is None:
-        return found
-    for index in range(max(0, title - _BEFORE), min(len(page.texts), title + _AFTER)):
-        text = page.texts[index]
-        if not text.has_digit or len(text.text) > MAX_AMOUNT_LENGTH:
-            continue
-        read = None if page.own_flags(text) & STRUCK else read_amount(page.texts, index)
-        if read is not None and read[0].value > 0:
-            is_named = read[0].currency or _PRICE_NAME.search(text.all_names)
-            found += [(index, *read)] if is_named else []
-        if len(found) == _MAX_CANDIDATES:
-            break
-    return found
-
-
 def _signature(text: VisibleText) -> tuple[str, str]:
     return text.element.tag, text.all_names
 
@@ -361,49 +341,35 @@ def _score(page: PageText, index: int, amount: Amount) -> float:
     """Return the score of an amount by its names, its place, and the words beside it."""
     text = page.texts[index]
     flags = page.own_flags(text)
-    score = _score_of_names(text) + _WITH_CURRENCY * bool(amount.currency)
-    score -= sum(weight for flag, weight in _FLAG_WEIGHTS if flags & flag)
-    score -= _label_penalty(page, index)
-    score -= _OTHER_PRODUCT * _follows_linked_heading(page, index)
-    distance = index - (page.title or 0)
-    if distance < 0:
-        return score - _BEFORE_TITLE + _PER_TEXT * distance
-    return score + _AT_TITLE * (0 < distance <= _NEAR) - _PER_TEXT * distance
-
-
-def _follows_linked_heading(page: PageText, index: int) -> bool:
-    """Return whether the last heading before an amount links to another page, as in a list."""
-    start = max(index - _CARD_TEXTS, (page.title or 0) + 1)
-    for text in reversed(page.texts[start:index]):
-        element, parent = text.element, text.element.parent
-        tags = {element.tag, getattr(parent, "tag", "")}
-        if tags & _CARD_HEADINGS:
-            return bool(page.own_flags(text) & LINK)
-    return False
-
-
-def _score_of_names(text: VisibleText) -> float:
     names = text.names
     score = -_NAMED_OTHER if _OTHER_NAME.search(names) else 0.0
-    if _PRICE_NAME.search(names):
-        score += _NAMED_NEAR
-    elif _PRICE_NAME.search(text.all_names):
-        score += _NAMED_FAR
-    else:
-        return score
-    return score + _NAMED_CURRENT * bool(_CURRENT_NAME.search(names))
-
-
-def _label_penalty(page: PageText, index: int) -> float:
-    """Return a penalty for words beside an amount that say that it is no price."""
+    is_near = _PRICE_NAME.search(names)
+    if is_near or _PRICE_NAME.search(text.all_names):
+        score += _NAMED_NEAR if is_near else _NAMED_FAR
+        score += _NAMED_CURRENT * bool(_CURRENT_NAME.search(names))
+    score += _WITH_CURRENCY * bool(amount.currency)
+    score -= sum(weight for flag, weight in _FLAG_WEIGHTS if flags & flag)
+    # Words beside an amount may say that it is no price.
     before, after = _label_at(page, index - 1), _label_at(page, index + 1)
     penalty = _ADDED if before.endswith("+") else 0.0
     if "%" not in before:
         is_old = OLD_PRICE.search(before)
         penalty += _OLD if is_old else _OTHER * bool(OTHER_AMOUNT.search(before))
     has_digit = any(character.isdigit() for character in after)
-    is_unit = _PER.match(after) or (OTHER_AMOUNT.match(after) and not has_digit)
-    return penalty + (_UNIT if is_unit else 0.0)
+    if _PER.match(after) or (OTHER_AMOUNT.match(after) and not has_digit):
+        penalty += _UNIT
+    score -= penalty
+    # After a heading that links to another page, as in a list, it is that of another product.
+    start = max(index - _CARD_TEXTS, (page.title or 0) + 1)
+    for earlier in reversed(page.texts[start:index]):
+        element, parent = earlier.element, earlier.element.parent
+        if {element.tag, getattr(parent, "tag", "")} & _CARD_HEADINGS:
+            score -= _OTHER_PRODUCT * bool(page.own_flags(earlier) & LINK)
+            break
+    distance = index - (page.title or 0)
+    if distance < 0:
+        return score - _BEFORE_TITLE + _PER_TEXT * distance
+    return score + _AT_TITLE * (0 < distance <= _NEAR) - _PER_TEXT * distance
 
 
 def _label_at(page: PageText, index: int) -> str:

@@ -197,23 +197,35 @@ class _SchemaParser:
         resolved, optional = schema, False
         for _ in range(MAX_DEPTH):
             if "$ref" in resolved:
-                definition = self._definition(resolved["$ref"], loc)
+                ref = resolved["$ref"]
+                parts = ref.split("/") if isinstance(ref, str) else []
+                definition = None
+                if len(parts) == 3 and parts[0] == "#" and parts[1] in {"$defs", "definitions"}:  # noqa: PLR2004 - "#", section, name
+                    section = self._root.get(parts[1])
+                    definition = section.get(parts[2]) if isinstance(section, Mapping) else None
+                if not isinstance(definition, Mapping):
+                    raise BadInput(
+                        '$ref must be "#/$defs/NAME" and NAME be defined there', loc=(*loc, "$ref")
+                    )
                 resolved = _without(resolved, "$ref") | dict(definition)
             elif union := next((name for name in _UNIONS if name in resolved), ""):
-                member, has_null = _union_member(resolved[union], union, loc)
-                resolved, optional = _without(resolved, union) | dict(member), optional or has_null
+                options = resolved[union]
+                members = options if isinstance(options, list) else []
+                schemas = [
+                    member
+                    for member in members
+                    if not (isinstance(member, Mapping) and member.get("type") == "null")
+                ]
+                if len(schemas) != 1 or not isinstance(schemas[0], Mapping):
+                    raise BadInput(
+                        "must be a list of one schema, or of one schema and null",
+                        loc=(*loc, union),
+                    )
+                resolved = _without(resolved, union) | dict(schemas[0])
+                optional = optional or len(members) > 1
             else:
                 return resolved, optional
         raise BadInput("refers to itself without end", loc=loc)
-
-    def _definition(self, ref: Any, loc: Loc) -> Mapping[str, Any]:
-        parts = ref.split("/") if isinstance(ref, str) else []
-        if len(parts) == 3 and parts[0] == "#" and parts[1] in {"$defs", "definitions"}:  # noqa: PLR2004 - "#", section, name
-            section = self._root.get(parts[1])
-            definition = section.get(parts[2]) if isinstance(section, Mapping) else None
-            if isinstance(definition, Mapping):
-                return definition
-        raise BadInput('$ref must be "#/$defs/NAME" and NAME be defined there', loc=(*loc, "$ref"))
 
     def _parse_choices(self, schema: Mapping[str, Any], loc: Loc) -> tuple[Any, ...] | None:
         choices = [schema["const"]] if "const" in schema else schema.get("enum")
@@ -259,19 +271,6 @@ class _SchemaParser:
 
 def _without(schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:
     return {name: value for name, value in schema.items() if name != keyword}
-
-
-def _union_member(options: Any, keyword: str, loc: Loc) -> tuple[Mapping[str, Any], bool]:
-    """Return the only schema of a union, and whether the union contains null."""
-    members = options if isinstance(options, list) else []
-    schemas = [
-        member
-        for member in members
-        if not (isinstance(member, Mapping) and member.get("type") == "null")
-    ]
-    if len(schemas) == 1 and isinstance(schemas[0], Mapping):
-        return schemas[0], len(members) > 1
-    raise BadInput("must be a list of one schema, or of one schema and null", loc=(*loc, keyword))
 
 
 def _parse_type(schema: Mapping[str, Any], loc: Loc) -> tuple[Kind, bool]:
@@ -450,7 +449,18 @@ def _merge_values(
     if all(isinstance(value, dict) for value in values):
         return _merge_objects(values, schema, pointer, conflicts)
     if all(isinstance(value, list) for value in values):
-        return _merge_lists(values, schema)
+        # Equal items of one chunk may be two items; equal items of two chunks are the same item.
+        unique = schema is not None and schema.unique
+        merged, keys = list[Any](), set[bytes]()
+        for items in values:
+            earlier_keys = frozenset(keys)
+            for item in items:
+                key = _comparison_key(item)
+                if key not in (keys if unique else earlier_keys):
+                    merged.append(item)
+                    keys.add(key)
+        max_items = None if schema is None else schema.limits.get("maxItems")
+        return merged if max_items is None else merged[: int(max_items)]
     by_key = {_comparison_key(value): value for value in values}
     del by_key[_comparison_key(values[0])]
     if by_key and len(conflicts) < MAX_CONFLICTS:
@@ -459,21 +469,6 @@ def _merge_values(
         ]
         conflicts[pointer] = alternatives[:_MAX_ALTERNATIVES]
     return values[0]
-
-
-def _merge_lists(lists: list[list[Any]], schema: FieldSchema | None) -> list[Any]:
-    # Equal items of one chunk may be two items; equal items of two chunks are the same item.
-    unique = schema is not None and schema.unique
-    merged, keys = list[Any](), set[bytes]()
-    for items in lists:
-        earlier_keys = frozenset(keys)
-        for item in items:
-            key = _comparison_key(item)
-            if key not in (keys if unique else earlier_keys):
-                merged.append(item)
-                keys.add(key)
-    max_items = None if schema is None else schema.limits.get("maxItems")
-    return merged if max_items is None else merged[: int(max_items)]
 
 
 def _comparison_key(value: Any) -> bytes:

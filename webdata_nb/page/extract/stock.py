@@ -99,7 +99,14 @@ def find_stock_state(page: PageText) -> StockState | None:
     last = min(page.related, title + _AFTER_TITLE)
     buttons = list(_buttons(page, title - _BEFORE_TITLE, last))
     working = next((each for each in buttons if not each.notifies and not each.disabled), None)
-    out = _out_label(page)
+    out = next(
+        (
+            (index, text)
+            for index, text in _labels_after_title(page, _MAX_SOLD_OUT_LENGTH)
+            if OUT_OF_STOCK.search(fold_case(text)) and not _is_other_cell(page, index)
+        ),
+        None,
+    )
     # A label at the title says more than a button far from it.
     if working is not None and (
         out is None or out[0] - title > _NEAR_TITLE or abs(working.index - title) <= _FAR_FROM_TITLE
@@ -109,7 +116,11 @@ def find_stock_state(page: PageText) -> StockState | None:
     if out is not None:
         return StockState(OUT, "label", out[1], strong=bool(stopped))
     for button in stopped:
-        if button.notifies or not _has_choices(page):
+        # A button may be disabled until a size or colour is chosen.
+        if button.notifies or not any(
+            page.own_flags(text) & (CHOICE | ASIDE | HIDDEN) == CHOICE
+            for text in page.texts[title : min(page.related, title + _LABELS_AFTER_TITLE)]
+        ):
             return StockState(OUT, "button", button.label, strong=True)
     for _, text in _labels_after_title(page, _MAX_IN_STOCK_LENGTH):
         # A label begins with a phrase, or is it for the most part.
@@ -198,23 +209,6 @@ def _label_of(page: PageText, index: int, control: VisibleText) -> str:
         names = ("aria-label", "title", "value", "alt")
     values = (" ".join((element.attr(name) or "")[:200].split()) for name in names)
     return next(filter(None, values), "")
-
-
-def _has_choices(page: PageText) -> bool:
-    """Return whether a size or colour may have to be chosen before the button works."""
-    title = page.title or 0
-    return any(
-        page.own_flags(text) & (CHOICE | ASIDE | HIDDEN) == CHOICE
-        for text in page.texts[title : min(page.related, title + _LABELS_AFTER_TITLE)]
-    )
-
-
-def _out_label(page: PageText) -> tuple[int, str] | None:
-    """Return index and text of the first label that says that the product cannot be bought."""
-    for index, text in _labels_after_title(page, _MAX_SOLD_OUT_LENGTH):
-        if OUT_OF_STOCK.search(fold_case(text)) and not _is_other_cell(page, index):
-            return index, text
-    return None
 
 
 def _is_other_cell(page: PageText, index: int) -> bool:
