@@ -303,8 +303,12 @@ def flatten(page: ParsedPage) -> FlatPage:
             above = own_steps[current] if current >= 0 else -1
             continue
         if kind is Text:
-            text = collapse_whitespace(node.data)
-            if text and (text := _stripped(text)[:MAX_CHARACTERS]):
+            text = collapse_whitespace(node.data).strip(_SEPARATORS)
+            if text and (text[0] in "([" or text[-1] in ")]"):
+                # Brackets around a text go as well, but not those of a call in it.
+                is_call = text[0] not in "([" and text.count("(") == text.count(")") > 0
+                text = text if is_call else text.strip(_SEPARATORS + "()[]")
+            if text := text[:MAX_CHARACTERS]:
                 parts.append(("text", above, text))
                 total += len(text)
                 totals.append(total)
@@ -406,15 +410,6 @@ def flatten(page: ParsedPage) -> FlatPage:
     path_of = [step.path for step in steps]
     flat.part_paths = [path_of[part[1]] for part in parts]
     return flat
-
-
-def _stripped(text: str) -> str:
-    """Return a text without separators around it, and without brackets that close none in it."""
-    text = text.strip(_SEPARATORS)
-    if text and (text[0] in "([" or text[-1] in ")]"):
-        is_call = text[0] not in "([" and text.count("(") == text.count(")") > 0
-        return text if is_call else text.strip(_SEPARATORS + "()[]")
-    return text
 
 
 def _is_prose(children: Sequence[Any]) -> bool:
@@ -1074,30 +1069,23 @@ def _buckets(
             bucket.parts.setdefault(number, []).append((place, part))
     buckets: list[_Bucket] = []
     for by_names in by_tags.values():
-        buckets += _joined(by_names)
+        joined: list[tuple[set[str], _Bucket]] = []
+        for names, bucket in sorted(by_names.items(), key=lambda each: -len(each[1].parts)):
+            words = set(names[-1].split(".")) - {""} if names else set()
+            for others, other in joined:
+                is_alike = (
+                    words & others
+                    or not (words and others)
+                    or (len(bucket.parts) == 1 and bucket.types() == other.types())
+                )
+                if is_alike and other.parts.keys().isdisjoint(bucket.parts):
+                    other.parts.update(bucket.parts)
+                    others.update(words)
+                    break
+            else:
+                joined.append((words, bucket))
+        buckets += [bucket for _, bucket in joined]
     return buckets
-
-
-def _joined(by_names: dict[tuple[str, ...], _Bucket]) -> list[_Bucket]:
-    if len(by_names) == 1:
-        return list(by_names.values())
-    ordered = sorted(by_names.items(), key=lambda each: -len(each[1].parts))
-    joined: list[tuple[set[str], _Bucket]] = []
-    for names, bucket in ordered:
-        words = set(names[-1].split(".")) - {""} if names else set()
-        for others, other in joined:
-            is_alike = (
-                words & others
-                or not (words and others)
-                or (len(bucket.parts) == 1 and bucket.types() == other.types())
-            )
-            if is_alike and other.parts.keys().isdisjoint(bucket.parts):
-                other.parts.update(bucket.parts)
-                others.update(words)
-                break
-        else:
-            joined.append((words, bucket))
-    return [bucket for _, bucket in joined]
 
 
 def _type_of(text: str) -> str:
@@ -1123,7 +1111,15 @@ def _align(bucket: _Bucket) -> list[Column]:
     }
     longest = max(kinds, key=lambda number: (len(kinds[number]), -number))
     pattern = kinds[longest]
-    period = _period(pattern)
+    # The number of kinds that the pattern repeats; its length if it repeats none.
+    period = next(
+        (
+            length
+            for length in range(1, len(pattern) // 2 + 1)
+            if len(pattern) % length == 0 and pattern[length:] == pattern[:-length]
+        ),
+        len(pattern),
+    )
     is_even = all(count % period == 0 for count in counts)
     if len(counts) == 1 and usual <= _MAX_ALIGNED:
         if is_even and usual > _PAIR * period and bucket.is_mixed():
@@ -1135,19 +1131,17 @@ def _align(bucket: _Bucket) -> list[Column]:
     is_uneven = len(pattern) > _MAX_UNEVEN * usual
     if len(pattern) > _MAX_ALIGNED or is_uneven or (is_even and period < len(pattern)):
         return [_list_column(bucket)]
-    return _by_kind(bucket, kinds, pattern)
-
-
-def _period(pattern: Sequence[str]) -> int:
-    """Return the number of kinds that a sequence repeats; its length if it repeats none."""
-    return next(
-        (
-            period
-            for period in range(1, len(pattern) // 2 + 1)
-            if len(pattern) % period == 0 and pattern[period:] == pattern[:-period]
-        ),
-        len(pattern),
-    )
+    # Each record is aligned with the longest one, by the kinds of the values in their order.
+    aligned: list[dict[int, list[tuple[float, Value]]]] = [{} for _ in pattern]
+    known: dict[tuple[str, ...], list[int]] = {}
+    for number, parts in bucket.parts.items():
+        own = tuple(kinds[number])
+        places = known.get(own)
+        if places is None:
+            places = known[own] = _places(own, pattern)
+        for at, part in zip(places, parts, strict=True):
+            aligned[at].setdefault(number, []).append(part)
+    return [_column(bucket.label, parts) for parts in aligned if parts]
 
 
 def _column(label: str, parts: Mapping[int, Sequence[tuple[float, Value]]]) -> Column:
@@ -1160,22 +1154,6 @@ def _list_column(bucket: _Bucket) -> Column:
     column = _column(bucket.label, bucket.parts)
     column.type = "list"
     return column
-
-
-def _by_kind(
-    bucket: _Bucket, kinds: Mapping[int, Sequence[str]], pattern: Sequence[str]
-) -> list[Column]:
-    """Align each record with the longest one, by the kinds of the values in their order."""
-    aligned: list[dict[int, list[tuple[float, Value]]]] = [{} for _ in pattern]
-    known: dict[tuple[str, ...], list[int]] = {}
-    for number, parts in bucket.parts.items():
-        own = tuple(kinds[number])
-        places = known.get(own)
-        if places is None:
-            places = known[own] = _places(own, pattern)
-        for at, part in zip(places, parts, strict=True):
-            aligned[at].setdefault(number, []).append(part)
-    return [_column(bucket.label, parts) for parts in aligned if parts]
 
 
 def _places(kinds: Sequence[str], pattern: Sequence[str]) -> list[int]:

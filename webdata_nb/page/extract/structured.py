@@ -169,7 +169,13 @@ class ValueLookup:
         if not page:
             return
         if not may_be_node:
-            yield from self._other_node_values(name, node)
+            # The name may contain a kind of other nodes, as in `website_name`.
+            for reading in name_readings(name):
+                if reading.kind:
+                    nodes = self.main_nodes_of_kind(reading.kind)[:2]
+                    other = next((each for each in nodes if each is not node), None)
+                    if other is not None and (node is None or not is_of_kind(node, reading.kind)):
+                        yield from self._follow(other, reading.chain, other.label)
         for twin in self._twins:
             yield from self._node_values(name, twin, twin.label, may_be_node=may_be_node)
         if is_scalar:
@@ -189,15 +195,6 @@ class ValueLookup:
         for reading in name_readings_from(name, self._findable_names[node]):
             if not reading.kind or (is_of_kind(node, reading.kind) and not may_be_node):
                 yield from self._follow(node, reading.chain, origin)
-
-    def _other_node_values(self, name: str, root: DataNode | None) -> Iterator[DeclaredValues]:
-        """Return values of the nodes whose kind the field's name contains, as in `website_name`."""
-        for reading in name_readings(name):
-            if reading.kind:
-                nodes = self.main_nodes_of_kind(reading.kind)[:2]
-                other_node = next((node for node in nodes if node is not root), None)
-                if other_node is not None and (root is None or not is_of_kind(root, reading.kind)):
-                    yield from self._follow(other_node, reading.chain, other_node.label)
 
     def _follow(
         self, node: DataNode, chain: tuple[str, ...], origin: str
@@ -417,40 +414,28 @@ class SchemaFiller:
         for name, inner in schema.properties.items():
             at = f"{pointer}/{pointer_step(name)}"
             parts[name] = self._field(name, inner, subject, at)
-        self._fill_once(parts, schema, subject, pointer)
-        provenance: dict[str, str] = {}
-        for part in parts.values():
-            provenance |= part.provenance
-        missing = tuple(at for part in parts.values() for at in part.missing)
-        values = {name: part.value for name, part in parts.items()} if provenance else None
-        return FilledValue(values, provenance, missing)
-
-    def _fill_once(
-        self,
-        parts: dict[str, FilledValue],
-        schema: FieldSchema,
-        subject: Subject,
-        pointer: str,
-    ) -> None:
-        """Let each value of the page fill one field only: that with the name nearest to its own.
-
-        The others get what else the page has for them, or nothing. Two properties that are equal
-        are two values.
-        """
+        # Each value of the page fills one field only: that with the name nearest to its own. The
+        # others get what else the page has for them, or nothing. Two properties that are equal are
+        # two values.
         filled = [
             name
             for name, part in parts.items()
             if part.value is not None and schema.properties[name].kind not in {"object", "array"}
         ]
         # A value of any kind may be unhashable; those that are equal are compared again below.
-        if len({str(parts[name].value) for name in filled}) == len(filled):
-            return
-        taken: list[FilledValue] = []
-        for name in sorted(filled, key=lambda name: _distance(name, parts[name])):
-            if _is_taken(parts[name], taken):
-                at = f"{pointer}/{pointer_step(name)}"
-                parts[name] = self._field(name, schema.properties[name], subject, at, taken)
-            taken.append(parts[name])
+        if len({str(parts[name].value) for name in filled}) < len(filled):
+            taken: list[FilledValue] = []
+            for name in sorted(filled, key=lambda name: _distance(name, parts[name])):
+                if _is_taken(parts[name], taken):
+                    at = f"{pointer}/{pointer_step(name)}"
+                    parts[name] = self._field(name, schema.properties[name], subject, at, taken)
+                taken.append(parts[name])
+        provenance: dict[str, str] = {}
+        for part in parts.values():
+            provenance |= part.provenance
+        missing = tuple(at for part in parts.values() for at in part.missing)
+        values = {name: part.value for name, part in parts.items()} if provenance else None
+        return FilledValue(values, provenance, missing)
 
     def _field(
         self,
@@ -488,30 +473,23 @@ class SchemaFiller:
                 alias, schema, subject.node, subject.origin, page=subject.page
             ):
                 part = self._fill_from_source(alias, schema, source, pointer)
+                visible = None
                 if part.value is not None and subject.page:
-                    part = self._shown_instead(alias, schema, part, pointer)
+                    visible = self._visible.contradiction(alias, schema, part.value)
+                if visible is not None:
+                    # The page contradicts what it declares.
+                    shown = self._fill_from_source(alias, schema, visible, pointer)
+                    if shown.value is not None and shown.value != part.value:
+                        self.conflicts[pointer] = [part.value]
+                        part = shown
                 yield part
-            if subject.page and (visible := self._visible.value(alias, schema)) is not None:
+            visible = self._visible.value(alias, schema) if subject.page else None
+            if visible is not None:
                 yield self._fill_from_source(alias, schema, visible, pointer)
             yield self._fill_without_property(alias, schema, subject, pointer)
             for node in subject.around:
                 for source in self._lookup.values(alias, schema, node, node.label, page=False):
                     yield self._fill_from_source(alias, schema, source, pointer)
-
-    def _shown_instead(
-        self, name: str, schema: FieldSchema, declared: FilledValue, pointer: str
-    ) -> FilledValue:
-        """Return the visible value instead of a declared one that the page contradicts."""
-        visible = self._visible.contradiction(name, schema, declared.value)
-        part = (
-            FilledValue()
-            if visible is None
-            else self._fill_from_source(name, schema, visible, pointer)
-        )
-        if part.value is None or part.value == declared.value:
-            return declared
-        self.conflicts[pointer] = [declared.value]
-        return part
 
     def _fill_from_source(
         self, name: str, schema: FieldSchema, source: DeclaredValues, pointer: str
@@ -618,7 +596,13 @@ class SchemaFiller:
 
         An object that is not the page's has only the lists that its node holds.
         """
-        lists = self._lists_of(subject)
+        if not subject.page:
+            lists = [] if subject.node is None else lists_below(subject.node, subject.origin)
+            self._budget.lookups -= sum(len(each.entries) for each in lists)
+        elif self._lists is None:
+            lists = self._lists = lists_of_page(self._graph.nodes, self._lookup.subjects)
+        else:
+            lists = self._lists
         if self._comparing:
             named = [each for each in lists if match_name(name, each) >= NameMatch.KIND]
             return (
@@ -638,22 +622,16 @@ class SchemaFiller:
             if part.value is not None and len(filled) >= to_beat:
                 return part
         if subject.page:
-            kind = bool(kind_of_name(name))
-            part = self._table(schema, inner, pointer, fields_to_beat=to_beat, kind=kind)
-            if part.value is not None:
-                return part
+            is_kind = bool(kind_of_name(name))
+            for count, table in rank_tables(self._declared.grids, inner):
+                # Labels with values describe one object, and are no list of objects.
+                if count > to_beat and not (table.pairs and is_kind):
+                    part = self._rows(schema, inner, table, pointer)
+                    if part.value is not None:
+                        return part
             if best is None and (note := describe_lists(lists)):
                 self.notes.append(f"{name}: {note}")
         return FilledValue() if best is None else self._entries(name, schema, inner, best, pointer)
-
-    def _lists_of(self, subject: Subject) -> list[DeclaredList]:
-        if subject.page:
-            if self._lists is None:
-                self._lists = lists_of_page(self._graph.nodes, self._lookup.subjects)
-            return self._lists
-        lists = [] if subject.node is None else lists_below(subject.node, subject.origin)
-        self._budget.lookups -= sum(len(each.entries) for each in lists)
-        return lists
 
     def _sources(self, inner: FieldSchema, entry: ListEntry) -> dict[str, str]:
         """Return the sources of the values of an entry, by JSON pointer.
@@ -671,24 +649,6 @@ class SchemaFiller:
         if node is None or self._budget.exhausted:
             return FilledValue()
         return self.object(inner, Subject(node, entry.origin, around=entry.around), pointer)
-
-    def _table(
-        self,
-        schema: FieldSchema,
-        inner: FieldSchema,
-        pointer: str,
-        *,
-        fields_to_beat: int = 0,
-        kind: bool = False,
-    ) -> FilledValue:
-        """Fill a list from the table with the most fields, if it has more than `fields_to_beat`."""
-        for count, table in rank_tables(self._declared.grids, inner):
-            # Labels with values describe one object, and are no list of objects.
-            if count > fields_to_beat and not (table.pairs and kind):
-                part = self._rows(schema, inner, table, pointer)
-                if part.value is not None:
-                    return part
-        return FilledValue()
 
     def _entries(
         self, name: str, schema: FieldSchema, inner: FieldSchema, match: ListMatch, pointer: str
@@ -924,21 +884,19 @@ def extract_structured(
     origin = root.label if root is not None else ""
     page_object = filler.object(field_schema, Subject(root, origin, page=True), "")
     empty = dict.fromkeys(field_schema.properties)
+    notes = list(dict.fromkeys(filler.notes))
+    repaired = structured.get("json_ld_repaired")
+    if isinstance(repaired, int) and repaired > 0:
+        blocks = "1 block" if repaired == 1 else f"{repaired} blocks"
+        text = "of JSON-LD on the page had syntax errors and was read after a repair"
+        notes.insert(0, f"{blocks} {text}")
     return Extraction(
         page_object.value or empty,
         page_object.provenance,
         page_object.missing,
         filler.conflicts,
-        (*_notes(structured), *dict.fromkeys(filler.notes)),
+        tuple(notes),
     )
-
-
-def _notes(structured: Mapping[str, Any]) -> tuple[str, ...]:
-    repaired = structured.get("json_ld_repaired")
-    if not isinstance(repaired, int) or repaired < 1:
-        return ()
-    blocks = "1 block" if repaired == 1 else f"{repaired} blocks"
-    return (f"{blocks} of JSON-LD on the page had syntax errors and was read after a repair",)
 
 
 def _text(metadata: Mapping[str, Any], name: str) -> str | None:

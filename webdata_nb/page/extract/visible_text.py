@@ -63,7 +63,12 @@ class PhrasePattern:
 
     @cached_property
     def _compiled(self) -> re.Pattern[str]:
-        return re.compile("|".join(map(_bounded, self.phrases)))
+        # Phrases of a script with spaces are whole words.
+        patterns = (
+            re.escape(each) if UNSPACED.search(each) else rf"(?<!\w){re.escape(each)}(?!\w)"
+            for each in self.phrases
+        )
+        return re.compile("|".join(patterns))
 
 
 def phrase_set(name: str) -> frozenset[str]:
@@ -76,13 +81,6 @@ def _all_phrases() -> dict[str, list[str]]:
     """Return the phrases by the names of the constants below, in lower case."""
     phrases: dict[str, list[str]] = read_data("product_phrases.json")
     return phrases
-
-
-def _bounded(phrase: str) -> str:
-    escaped = re.escape(phrase)
-    if UNSPACED.search(phrase):
-        return escaped
-    return rf"(?<!\w){escaped}(?!\w)"
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -312,32 +310,29 @@ class PageText:
 def read_page_text(document: Document, names: Sequence[str]) -> PageText:
     """Read the texts and controls of a page, whose subject has one of some declared names."""
     result = PageText()
-    _read_nodes(body_of(document), result)
-    result.title = find_title(result.texts, names)
-    result.related = find_related(result.texts, (result.title or 0) + 1)
-    return result
-
-
-def _read_nodes(body: Element | None, result: PageText) -> None:
+    body = body_of(document)
     pending: list[tuple[Node, int, tuple[str, ...]]] = [] if body is None else [(body, 0, ())]
     for _ in range(MAX_NODES):
         if not pending or len(result.texts) >= MAX_TEXTS:
             break
-        node, flags, names = pending.pop()
+        node, flags, ancestor_names = pending.pop()
         if isinstance(node, Text):
             data = node.data[: 4 * MAX_TEXT_LENGTH]
             text = "" if data.isspace() else collapse_whitespace(data)[:MAX_TEXT_LENGTH]
             parent = node.parent if text else None
             if isinstance(parent, Element):
                 has_digit = _DIGIT.search(text) is not None
-                result.texts.append(VisibleText(parent, text, flags, names, has_digit))
+                result.texts.append(VisibleText(parent, text, flags, ancestor_names, has_digit))
         elif isinstance(node, Element) and node.tag not in _SKIPPED:
             name = name_of(node)
             flags |= flags_of(node, name)
-            names = (name, *names[: _MAX_NAMES - 1])
+            own = (name, *ancestor_names[: _MAX_NAMES - 1])
             if node.tag in _CONTROLS and len(result.controls) < MAX_CONTROLS:
-                result.controls.append((len(result.texts), VisibleText(node, "", flags, names)))
-            pending += [(child, flags, names) for child in reversed(node.children)]
+                result.controls.append((len(result.texts), VisibleText(node, "", flags, own)))
+            pending += [(child, flags, own) for child in reversed(node.children)]
+    result.title = find_title(result.texts, names)
+    result.related = find_related(result.texts, (result.title or 0) + 1)
+    return result
 
 
 def is_within(text: VisibleText, element: Element) -> bool:
@@ -397,7 +392,13 @@ def _rank(
     texts: Sequence[VisibleText], index: int, heading: Element | None, names: list[set[str]]
 ) -> float:
     """Return how likely a text is the title; 0 if it repeats no name."""
-    words = set(_WORD.findall(_text_of_heading(texts, index, heading).casefold()))
+    # The following texts of the same heading count as well.
+    pieces = [texts[index].text]
+    for text in texts[index + 1 : index + _MAX_PIECES] if heading is not None else ():
+        if _heading_of(text.element) != heading:
+            break
+        pieces.append(text.text)
+    words = set(_WORD.findall(" ".join(pieces).casefold()))
     # How well the text repeats a name, 0 to 1; 0 if many of its words are others.
     likeness = 0.0
     for name in names:
@@ -410,16 +411,6 @@ def _rank(
     weight = _FIRST_LEVEL if level == 1 else _OTHER_LEVEL * bool(level)
     flags = texts[index].flags
     return likeness + weight - _ASIDE * bool(flags & ASIDE) - _LINK * bool(flags & LINK)
-
-
-def _text_of_heading(texts: Sequence[VisibleText], index: int, heading: Element | None) -> str:
-    """Return a text together with the following texts of the same heading."""
-    pieces = [texts[index].text]
-    for text in texts[index + 1 : index + _MAX_PIECES] if heading is not None else ():
-        if _heading_of(text.element) != heading:
-            break
-        pieces.append(text.text)
-    return " ".join(pieces)
 
 
 def _level(heading: Element | None) -> int:

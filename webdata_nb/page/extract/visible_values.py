@@ -131,7 +131,26 @@ def find_codes(page: PageText, url: str) -> dict[str, CodeReading]:
     """
     if page.title is None:
         return {}
-    rated = list(_rated(page, unquote(url[:_MAX_URL_LENGTH]).casefold()))[:_MAX_READINGS]
+    # All readings with their scores, and the label and the names of their elements.
+    rated: list[tuple[float, str, CodeReading]] = []
+    folded_url = unquote(url[:_MAX_URL_LENGTH]).casefold()
+    for index, text in enumerate(page.texts):
+        if len(text.text) > _MAX_LABELLED_LENGTH:
+            continue
+        for reading in _readings(page, index, text):
+            flags = page.own_flags(text)
+            place_score = -_PER_TEXT * abs(index - page.title)
+            place_score -= sum(weight for flag, weight in _FLAG_WEIGHTS if flags & flag)
+            score = _EVIDENCE[reading.evidence] + max(place_score, _LOWEST_PLACE)
+            if score > 0:
+                score += _IN_URL * _is_in_url(reading.value, folded_url)
+                rated.append((score, f"{reading.label} {text.all_names}", reading))
+    for index, control in page.controls:
+        field_reading = _field_reading(control)
+        if field_reading is not None and _is_in_url(field_reading.value, folded_url):
+            score = _EVIDENCE["field"] + _IN_URL - _PER_TEXT * abs(index - page.title)
+            rated.append((score, "", field_reading))
+    del rated[_MAX_READINGS:]
     counts = Counter(place for place, _ in {(place, read.value) for _, place, read in rated})
     best: dict[str, tuple[float, CodeReading]] = {}
     for score, place, reading in rated:
@@ -139,26 +158,6 @@ def find_codes(page: PageText, url: str) -> dict[str, CodeReading]:
         if rating > best.get(reading.name, (0.0,))[0]:
             best[reading.name] = rating, reading
     return {name: reading for name, (_, reading) in best.items()}
-
-
-def _rated(page: PageText, url: str) -> Iterator[tuple[float, str, CodeReading]]:
-    """Return all readings of the page with their scores, and label and names of their elements."""
-    for index, text in enumerate(page.texts):
-        if len(text.text) > _MAX_LABELLED_LENGTH:
-            continue
-        for reading in _readings(page, index, text):
-            flags = page.own_flags(text)
-            place_score = -_PER_TEXT * abs(index - (page.title or 0))
-            place_score -= sum(weight for flag, weight in _FLAG_WEIGHTS if flags & flag)
-            score = _EVIDENCE[reading.evidence] + max(place_score, _LOWEST_PLACE)
-            if score > 0:
-                place = f"{reading.label} {text.all_names}"
-                yield score + _IN_URL * _is_in_url(reading.value, url), place, reading
-    for index, control in page.controls:
-        field = _field_reading(control)
-        if field is not None and _is_in_url(field.value, url):
-            distance = abs(index - (page.title or 0))
-            yield _EVIDENCE["field"] + _IN_URL - _PER_TEXT * distance, "", field
 
 
 def _readings(page: PageText, index: int, text: VisibleText) -> Iterator[CodeReading]:
@@ -501,19 +500,14 @@ def read_visible_values(page: ParsedPage) -> VisibleValues:
         origin = f"visible:{read.evidence}/{read.label}"
         strong = read.evidence == "label"
         values[name] = VisibleValue(read.value, read.value, origin, strong)
-    return VisibleValues(values, *_visible_values(text), currencies)
-
-
-def _visible_values(page: PageText) -> tuple[frozenset[float], frozenset[str]]:
-    """Return the amounts and the words with digits on a page."""
     amounts: set[float] = set()
     words: set[str] = set()
-    for text in page.texts:
-        if not text.has_digit or len(words) >= _MAX_SHOWN:
+    for each in text.texts:
+        if not each.has_digit or len(words) >= _MAX_SHOWN:
             continue
-        is_old = len(text.text) > MAX_AMOUNT_LENGTH or page.own_flags(text) & STRUCK
-        amount = None if is_old else parse_amount(text.text)
-        if amount is not None:
-            amounts.add(float(amount.value))
-        words.update(word.casefold() for word in _CODE_WORD.findall(text.text))
-    return frozenset(amounts), frozenset(words)
+        is_old = len(each.text) > MAX_AMOUNT_LENGTH or text.own_flags(each) & STRUCK
+        shown = None if is_old else parse_amount(each.text)
+        if shown is not None:
+            amounts.add(float(shown.value))
+        words.update(word.casefold() for word in _CODE_WORD.findall(each.text))
+    return VisibleValues(values, frozenset(amounts), frozenset(words), currencies)

@@ -254,20 +254,15 @@ def _is_between_words(index: PageIndex, at: int) -> bool:
 def _quantity_spans(index: PageIndex, value: str) -> Iterator[Span]:
     """Return places of the number of a text such as ``19,99 EUR``, beside the same unit."""
     unit = " ".join(word for word in WORD.findall(fold(value)) if not word[0].isdigit())
+    code = currency_of("".join(each for each in value if not each.isdigit() and each not in ".,'"))
+    symbols = (symbol for symbol, each in CURRENCY_OF_SYMBOL.items() if each == code and code)
+    units = [unit, *(fold(symbol) for symbol in (*symbols, code.lower()) if symbol)]
     for decimal_comma in (False, True):
         number = parse_number(fold(value), decimal_comma=decimal_comma)
         for span in index.numbers.get(number, ()) if number is not None else ():
-            if not unit or _has_unit_near(index, span, value, unit):
+            near = index.text[max(0, span[0] - _UNIT_DISTANCE) : span[1] + _UNIT_DISTANCE]
+            if not unit or any(each in near for each in units):
                 yield span
-
-
-def _has_unit_near(index: PageIndex, span: Span, value: str, unit: str) -> bool:
-    near = index.text[max(0, span[0] - _UNIT_DISTANCE) : span[1] + _UNIT_DISTANCE]
-    if unit in near:
-        return True
-    code = currency_of("".join(each for each in value if not each.isdigit() and each not in ".,'"))
-    symbols = (symbol for symbol, each in CURRENCY_OF_SYMBOL.items() if each == code and code)
-    return any(fold(symbol) in near for symbol in (*symbols, code.lower()) if symbol)
 
 
 _MAX_SIBLINGS: Final = 8
@@ -332,15 +327,13 @@ class PageRecords:
         """Return all ancestors that describe things of their own, innermost first."""
         if element not in self._cards:
             chain = self._tree.ancestors(element)
-            self._cards[element] = tuple(each for each in chain if self._is_card(each))
+            for each in chain:
+                if each not in self._are_cards:
+                    is_json = self._tree.is_json(each)
+                    test = self._is_card_object if is_json else self._is_card_element
+                    self._are_cards[each] = test(each)
+            self._cards[element] = tuple(each for each in chain if self._are_cards[each])
         return self._cards[element]
-
-    def _is_card(self, element: int) -> bool:
-        if element not in self._are_cards:
-            is_json = self._tree.is_json(element)
-            test = self._is_card_object if is_json else self._is_card_element
-            self._are_cards[element] = test(element)
-        return self._are_cards[element]
 
     def _is_card_object(self, element: int) -> bool:
         tree = self._tree
@@ -484,7 +477,7 @@ class _RepeatedLevels:
         tree = self._index.tree
         children: set[int] = set()
         for occurrence in occurrences:
-            element = tree.pieces[self._index.piece_at(occurrence.span[0])].element
+            element = self._index.element_at(occurrence.span[0])
             children.update(self._records.repeated(element)[:_MAX_LEVELS])
         by_level: dict[tuple[int, str], list[int]] = {}
         for child in children:

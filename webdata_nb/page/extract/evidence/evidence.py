@@ -211,10 +211,31 @@ class _EvidenceFinder:
 
     def find(self, groups: Sequence[ClaimGroup]) -> Iterator[ValueEvidence]:
         for list_pointer, entries in groupby(groups, key=lambda group: group.list_pointer):
-            if list_pointer:
-                yield from self._find_entries(list(entries))
-            else:
+            if not list_pointer:
                 yield from (each for group in entries for each in self._find_subject(group))
+                continue
+            # Each entry of a list is found in the part of the page that describes it.
+            listed = list(entries)
+            places: dict[str, Sequence[Occurrence]] = {}
+            for group in listed:
+                places |= self._places(group)
+            parts = assign_records(self._index, self._records, listed, places)
+            all_parts = {part for own in parts.values() for part in own}
+            parents = {self._index.tree.parents[part] for part in all_parts}
+            whole = 0, len(self._index.text)
+            containers = [whole if p == ROOT else self._index.text_span(p) for p in parents]
+            for number, group in enumerate(listed):
+                own = [self._index.text_span(part) for part in parts.get(number, ())]
+                if own:
+                    within = self._places(group, own)
+                    nearest = {at: own_places or places[at] for at, own_places in within.items()}
+                    contains = partial(_is_in_parts, own, containers)
+                    yield from self._judge(group, nearest, OwnParts(contains, own))
+                elif all_parts:
+                    outside = OwnParts(partial(_is_outside, containers), ())
+                    yield from self._judge(group, places, outside)
+                else:
+                    yield from self._find_subject(group)
 
     def _find_subject(self, group: ClaimGroup) -> Iterator[ValueEvidence]:
         """Find the values of the thing that a page is about, outside of the cards of others."""
@@ -240,40 +261,13 @@ class _EvidenceFinder:
                 counts[card] = counts.get(card, 0) + 1
         if counts and max(counts.values()) > max(outside, 1 if outside else 0):
             own.add(max(counts, key=lambda card: (counts[card], -card)))
-        own_cards = frozenset(own - {ROOT})
-        yield from self._judge(group, places, OwnParts(partial(self._is_in, own_cards)))
-
-    def _is_in(self, own_cards: frozenset[int], span: Span) -> bool:
-        element = self._index.tree.pieces[self._index.piece_at(span[0])].element
-        return all(card in own_cards for card in self._records.cards(element))
+        index, cards_around = self._index, self._records.cards
+        own_parts = OwnParts(lambda at: own.issuperset(cards_around(index.element_at(at[0]))))
+        yield from self._judge(group, places, own_parts)
 
     def _cards_of(self, occurrences: Sequence[Occurrence]) -> set[int]:
-        pieces = self._index.tree.pieces
-        elements = (pieces[self._index.piece_at(each.span[0])].element for each in occurrences)
+        elements = (self._index.element_at(each.span[0]) for each in occurrences)
         return {self._records.card(element) for element in elements}
-
-    def _find_entries(self, groups: Sequence[ClaimGroup]) -> Iterator[ValueEvidence]:
-        """Find the values of the entries of a list, each in the part that describes it."""
-        places: dict[str, Sequence[Occurrence]] = {}
-        for group in groups:
-            places |= self._places(group)
-        parts = assign_records(self._index, self._records, groups, places)
-        all_parts = {part for own in parts.values() for part in own}
-        parents = {self._index.tree.parents[part] for part in all_parts}
-        whole = 0, len(self._index.text)
-        containers = [whole if p == ROOT else self._index.text_span(p) for p in parents]
-        for number, group in enumerate(groups):
-            own = [self._index.text_span(part) for part in parts.get(number, ())]
-            if own:
-                within = self._places(group, own)
-                nearest = {at: own_places or places[at] for at, own_places in within.items()}
-                contains = partial(_is_in_parts, own, containers)
-                yield from self._judge(group, nearest, OwnParts(contains, own))
-            elif all_parts:
-                outside = OwnParts(partial(_is_outside, containers), ())
-                yield from self._judge(group, places, outside)
-            else:
-                yield from self._find_subject(group)
 
     def _places(
         self, group: ClaimGroup, parts: Sequence[Span | None] = (None,)

@@ -56,6 +56,15 @@ _OLD_WORDS: Final = word_set(
 )
 _BY_NAME, _BY_STYLE, _WHOLE, _PART, _NUMBER = 5, 4, 3, 2, 1
 """How well a place fits: by a name of the field, a class, as a whole text, in a text, a number."""
+_DIFFERENCES: Final = {
+    "text": "in other case, spaces or characters",
+    "words": "with other punctuation",
+    "number": "as a number in another notation",
+    "date": "as a date in another notation",
+    "url": "as a relative URL",
+    "currency": "as a currency beside an amount",
+}
+"""How the page writes a value that it does not have verbatim, by notation."""
 _MAX_DECLARED: Final = 64
 _MIN_DIGITS: Final = 3
 _STEM: Final = 4
@@ -141,13 +150,37 @@ class ClaimJudge:
             reason = "the page gives it for another record"
             return self.evidence(claim, candidates[0].occurrence, "unsupported", reason)
         fitting = [each for each in own if self._rank(claim, each)]
-        others = [each for each in own if self._is_of_other_field(claim, each)]
+        others = []
+        is_currency = bool(currency_of(claim.value))
+        for each in own:
+            fields = each.labels.fields
+            if is_currency:
+                # The label of a price is also one of its currency.
+                fields = frozenset(
+                    path for path in fields if _PRICES.isdisjoint(names_of_field(path))
+                )
+            if fields and each.labels.whole and claim.path not in fields:
+                others.append(each)
         labelled = [each for each in fitting if claim.path in each.labels.fields]
         if not fitting or (others and not labelled and self._is_taken(claim, fitting, others)):
-            return self._misplaced(claim, own, others)
+            if others:
+                names = sorted(".".join(path) for path in others[0].labels.fields)
+                reason = f"the page gives it as {', '.join(names)}"
+                return self.evidence(claim, others[0].occurrence, "unsupported", reason)
+            struck = next((each for each in own if each.labels.struck), None)
+            reason = (
+                "the page contains it, but not as this field"
+                if struck is None
+                else "the page gives it as an earlier price"
+            )
+            return self.evidence(claim, (struck or own[0]).occurrence, "unsupported", reason)
         best = max(fitting, key=lambda each: (self._rank(claim, each), self._is_exact(claim, each)))
-        verdict: Verdict = "verbatim" if self._is_exact(claim, best) else "derived"
-        return self.evidence(claim, best.occurrence, verdict, self._support(claim, best, verdict))
+        is_exact = self._is_exact(claim, best)
+        support = [] if is_exact else [_DIFFERENCES[best.occurrence.notation]]
+        if claim.path in best.labels.fields:
+            support.append("labelled as this field")
+        verdict: Verdict = "verbatim" if is_exact else "derived"
+        return self.evidence(claim, best.occurrence, verdict, "; ".join(support))
 
     def evidence(
         self, claim: Claim, occurrence: Occurrence, verdict: Verdict, reason: str
@@ -173,9 +206,9 @@ class ClaimJudge:
         if labels.fields and labels.whole:
             return 0
         if isinstance(claim.value, str):
-            tree, at = self._index.tree, self._index.piece_at(candidate.occurrence.span[0])
+            element = self._index.element_at(candidate.occurrence.span[0])
             fit = _WHOLE if labels.whole else _PART
-            return 0 if is_in_menu(tree, tree.pieces[at].element) else fit
+            return 0 if is_in_menu(self._index.tree, element) else fit
         return _NUMBER if self._is_plausible_number(claim, candidate) else 0
 
     def _is_plausible_number(self, claim: Claim, candidate: ValueCandidate) -> bool:
@@ -197,15 +230,6 @@ class ClaimJudge:
         digits = sum(map(str.isdigit, f"{claim.value:g}"))
         return digits >= _MIN_DIGITS or candidate.labels.whole
 
-    @staticmethod
-    def _is_of_other_field(claim: Claim, candidate: ValueCandidate) -> bool:
-        labels = candidate.labels
-        fields = labels.fields
-        if currency_of(claim.value):
-            # The label of a price is also one of its currency.
-            fields = frozenset(each for each in fields if _PRICES.isdisjoint(names_of_field(each)))
-        return bool(fields) and labels.whole and claim.path not in fields
-
     def _is_taken(
         self, claim: Claim, fitting: Sequence[ValueCandidate], others: Sequence[ValueCandidate]
     ) -> bool:
@@ -224,21 +248,6 @@ class ClaimJudge:
             for number in numbers[:_MAX_DECLARED]
         )
 
-    def _misplaced(
-        self, claim: Claim, own: Sequence[ValueCandidate], others: Sequence[ValueCandidate]
-    ) -> ValueEvidence:
-        if others:
-            names = sorted(".".join(path) for path in others[0].labels.fields)
-            reason = f"the page gives it as {', '.join(names)}"
-            return self.evidence(claim, others[0].occurrence, "unsupported", reason)
-        struck = next((each for each in own if each.labels.struck), None)
-        reason = (
-            "the page contains it, but not as this field"
-            if struck is None
-            else "the page gives it as an earlier price"
-        )
-        return self.evidence(claim, (struck or own[0]).occurrence, "unsupported", reason)
-
     def _is_exact(self, claim: Claim, candidate: ValueCandidate) -> bool:
         start, end = self._index.source_span(candidate.occurrence.span)
         value = claim.value
@@ -246,21 +255,6 @@ class ClaimJudge:
             is_short = abs(value) < 1e15 and float(value).is_integer()  # noqa: PLR2004 - beyond it floats are written with an exponent
             value = str(int(value)) if is_short else str(value)
         return self._index.tree.source[start:end] == value
-
-    def _support(self, claim: Claim, candidate: ValueCandidate, verdict: Verdict) -> str:
-        label = "labelled as this field" if claim.path in candidate.labels.fields else ""
-        notation = candidate.occurrence.notation
-        difference = {
-            "text": "in other case, spaces or characters",
-            "words": "with other punctuation",
-            "number": "as a number in another notation",
-            "date": "as a date in another notation",
-            "url": "as a relative URL",
-            "currency": "as a currency beside an amount",
-        }[notation]
-        return "; ".join(
-            part for part in ("" if verdict == "verbatim" else difference, label) if part
-        )
 
 
 def is_price(claim: Claim) -> bool:
@@ -531,16 +525,13 @@ class StateJudge:
         if sign is not None:
             reason = f"the page shows {sign.text[:MAX_QUOTE]!r}"
             return ValueEvidence(claim.pointer, "unsupported", reason=reason)
-        return self._judge_hidden(claim, is_available=state)
-
-    def _judge_hidden(self, claim: Claim, *, is_available: bool) -> ValueEvidence:
-        """Judge an availability that the page does not show."""
+        # The page does not show the state.
         scripted = scripted_states(self._index.tree)
-        if is_available in scripted:
+        if state in scripted:
             reason = "as a state that a script of the page gives"
-            return self._derived(claim, scripted[is_available], reason)
+            return self._derived(claim, scripted[state], reason)
         price = self._shown.price
-        if is_available and price is not None and not self._shown.signs.sold_out and not scripted:
+        if state and price is not None and not signs.sold_out and not scripted:
             reason = "as an offer with a price that nothing on the page says is sold out"
             return self._of_text(claim, price.text, reason)
         return ValueEvidence(claim.pointer, "unsupported", reason=_NOTHING)

@@ -238,17 +238,11 @@ def _label_before(index: PageIndex, span: Span, prefix: str) -> str:
     text = index.text[start:end].strip() if end > 0 else ""
     if not 0 < len(text) <= MAX_LABEL_LENGTH:
         return ""
-    return text if _is_label_of(index, (start, end), span, text) else ""
-
-
-def _is_label_of(index: PageIndex, before: Span, span: Span, text: str) -> bool:
     tree = index.tree
-    first, second = index.piece_at(before[0]), index.piece_at(span[0])
-    if tree.pieces[first].label:
-        return False
-    label, value = tree.pieces[first].element, tree.pieces[second].element
-    if label < 0 or value < 0:
-        return False
+    before = tree.pieces[index.piece_at(start)]
+    label, value = before.element, index.element_at(span[0])
+    if before.label or label < 0 or value < 0:
+        return ""
     common = label
     while common >= 0 and tree.last[common] < value:
         common = tree.parents[common]
@@ -256,8 +250,10 @@ def _is_label_of(index: PageIndex, before: Span, span: Span, text: str) -> bool:
     below = chain[: chain.index(common)] if common in chain else chain
     inner = {tree.names[each] for each in below}
     if inner & _LABEL_TAGS:
-        return not inner & {"th"} or tree.names[common] == "tr"
-    return text.endswith(":") or index.text_of(common).count("\n") == 1
+        is_label = "th" not in inner or tree.names[common] == "tr"
+    else:
+        is_label = text.endswith(":") or index.text_of(common).count("\n") == 1
+    return text if is_label else ""
 
 
 def _column_fields(index: PageIndex, element: int, fields: FieldLabels) -> frozenset[FieldPath]:

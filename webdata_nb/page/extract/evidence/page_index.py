@@ -315,29 +315,33 @@ class _HtmlScanner:
         """Add an element; return whether it declares a value or has raw text."""
         tree, stack = self._tree, self._stack
         if name in _CLOSED_BY:
-            self._close_implied(name, start)
+            closed, limits = _CLOSED_BY[name]
+            for depth in range(len(stack) - 1, max(-1, len(stack) - _MAX_IMPLIED), -1):
+                open_name = tree.names[stack[depth]]
+                if open_name in limits:
+                    break
+                if open_name in closed:
+                    self._close_to(depth, start)
+                    break
         number = tree.add(name, start, end, stack[-1] if stack else ROOT)
         is_declared = name == "meta" or (
             self._has_microdata and tree.source.find("itemprop", start, end) >= 0
         )
         if is_declared:
-            is_declared = self._add_declared_value(number)
+            attributes = tree.attributes(number)
+            label = (
+                attributes.get("itemprop") or attributes.get("property") or attributes.get("name")
+            )
+            value = next((attributes[n] for n in _VALUE_ATTRIBUTES if attributes.get(n)), "")
+            is_declared = bool(label and value)
+            if label and value:
+                at = tree.opening(number).find(value) + tree.starts[number]
+                tree.pieces.append(TextPiece(at, at + len(value), number, unescape(label)))
         if name in _RAW_TEXT:
             self._raw = number
         elif name not in _VOID and tree.source[end - 2] != "/" and len(stack) < MAX_DEPTH:
             stack.append(number)
         return is_declared or self._raw is not None
-
-    def _add_declared_value(self, number: int) -> bool:
-        """Add the value that a tag declares in its attributes: of a meta tag or of microdata."""
-        attributes = self._tree.attributes(number)
-        label = attributes.get("itemprop") or attributes.get("property") or attributes.get("name")
-        value = next((attributes[n] for n in _VALUE_ATTRIBUTES if attributes.get(n)), "")
-        if label and value:
-            start = self._tree.opening(number).find(value) + self._tree.starts[number]
-            declared = TextPiece(start, start + len(value), number, unescape(label))
-            self._tree.pieces.append(declared)
-        return bool(label and value)
 
     def _close_raw_text(self, number: int, end: int) -> None:
         """Close an element without elements in it, and add its text if it is one for people."""
@@ -357,16 +361,6 @@ class _HtmlScanner:
         for depth in range(len(self._stack) - 1, max(-1, len(self._stack) - _MAX_OPEN), -1):
             if self._tree.names[self._stack[depth]] == name:
                 self._close_to(depth, end)
-                return
-
-    def _close_implied(self, name: str, at: int) -> None:
-        closed, limits = _CLOSED_BY[name]
-        for depth in range(len(self._stack) - 1, max(-1, len(self._stack) - _MAX_IMPLIED), -1):
-            open_name = self._tree.names[self._stack[depth]]
-            if open_name in limits:
-                return
-            if open_name in closed:
-                self._close_to(depth, at)
                 return
 
     def _close_to(self, depth: int, end: int) -> None:
@@ -555,6 +549,10 @@ class PageIndex:
     def piece_at(self, offset: int) -> int:
         """Return the number of the piece at a place of the text."""
         return max(bisect_right(self.starts, offset) - 1, 0)
+
+    def element_at(self, offset: int) -> int:
+        """Return the element of the piece at a place of the text."""
+        return self.tree.pieces[self.piece_at(offset)].element
 
     def text_of(self, element: int) -> str:
         """Return the folded text of an element."""
