@@ -144,28 +144,14 @@ def clusters(encoded: Sequence[str]) -> list[int | None]:
 
     `encoded` are the sketches of the pages in Base64, empty without a text.
     """
-    sketches = [_sketch(each) for each in encoded]
-    leaders = _leaders(sketches)
-    sizes = Counter(leaders)
-    numbers: dict[int, int] = {}
-    for leader in leaders:
-        if sizes[leader] > 1:
-            numbers.setdefault(leader, len(numbers) + 1)
-    return [numbers.get(leader) for leader in leaders]
-
-
-def _sketch(encoded: str) -> Sketch:
-    data = b64decode(encoded)
-    return frozenset(
-        data[start : start + _HASH_BYTES] for start in range(0, len(data), _HASH_BYTES)
-    )
-
-
-def _leaders(sketches: Sequence[Sketch]) -> list[int]:
-    """Return the first page of each page's group: one that is nearly the same, or itself."""
+    sketches = [
+        frozenset(data[start : start + _HASH_BYTES] for start in range(0, len(data), _HASH_BYTES))
+        for data in map(b64decode, encoded)
+    ]
     frequencies = Counter(each for sketch in sketches for each in sketch)
+    # The leader of a page is the first one of its group, which is nearly the same, or itself.
     groups: defaultdict[bytes, list[int]] = defaultdict(list)
-    leaders = []
+    leaders: list[int] = []
     for page, sketch in enumerate(sketches):
         shared = (each for each in sketch if frequencies[each] > 1)
         keys = sorted(shared, key=lambda each: (frequencies[each], each))[:_KEYS]
@@ -176,7 +162,12 @@ def _leaders(sketches: Sequence[Sketch]) -> list[int]:
         for key in keys:
             if leader not in groups[key] and len(groups[key]) < _MAX_GROUPS:
                 groups[key].append(leader)
-    return leaders
+    sizes = Counter(leaders)
+    numbers: dict[int, int] = {}
+    for leader in leaders:
+        if sizes[leader] > 1:
+            numbers.setdefault(leader, len(numbers) + 1)
+    return [numbers.get(leader) for leader in leaders]
 
 
 def _are_similar(first: Sketch, second: Sketch) -> bool:
@@ -304,24 +295,33 @@ def with_audit_columns(table: pa.Table, facts: Sequence[Facts]) -> pa.Table:
     )
     if [each["position"] for each in rows] != list(range(table.num_rows)):
         raise IncompleteResult(table.num_rows, len(rows), why="the facts of pages are incomplete")
-    for name, values in _columns(facts, rows).items():
-        field = schemas.SCHEMAS["crawl"].field(name)
-        table = table.set_column(
-            table.schema.get_field_index(name), field, pa.array(values, field.type)
-        )
-    return table
-
-
-def _columns(facts: Sequence[Facts], rows: Sequence[Facts]) -> dict[str, list[Any]]:
     positions = row_positions(facts, rows)
     graph = LinkGraph.of(rows, positions)
     urls = [each["url"] for each in rows]
-    targets = _targets_without_row(facts, rows, positions)
+    # What the URLs without a row led to.
+    targets: dict[str, Facts] = {}
+    for each in facts:
+        if each.get("position") is None:
+            target = {name: each[name] for name in _OF_TARGETS if each.get(name)}
+            position = positions.get(canonical_key(each["url"]))
+            if position is not None and not each["redirects"]:
+                target["same_as"] = urls[position]
+            targets[each["url"]] = target
     linked = {canonical_key(link["url"]) for each in rows for link in each.get("links", ())}
     by_key = {canonical_key(url): target for url, target in targets.items()}
     unlinked = {url: target for url, target in targets.items() if canonical_key(url) not in linked}
+    page_facts = []
+    for number, each in enumerate(rows):
+        links = each.get("links") or []
+        led = {link["url"]: by_key.get(canonical_key(link["url"])) for link in links}
+        # Those that no page links to, such as URLs of a sitemap, are in the first row.
+        led |= unlinked if number == 0 else {}
+        of_row = {name: each[name] for name in _OF_ROWS if each.get(name) is not None}
+        of_row |= {"audit": each.get("audit"), "links": links}
+        found = {url: target for url, target in led.items() if target}
+        page_facts.append(dumps({**of_row, "targets": found}))
     reasons = [_not_indexable(each) for each in rows]
-    return {
+    columns: dict[str, list[Any]] = {
         "found_on": [
             [urls[source] for source in sources[:MAX_FOUND_ON]] for sources in graph.sources
         ],
@@ -332,42 +332,14 @@ def _columns(facts: Sequence[Facts], rows: Sequence[Facts]) -> dict[str, list[An
         "redirect_chain": [dumps(each.get("redirects") or []) for each in rows],
         "cluster": clusters([each.get("sketch") or "" for each in rows]),
         "pagerank": graph.pagerank(),
-        # Those that no page links to, such as URLs of a sitemap, are in the first row.
-        "page_facts": [
-            dumps(_page_facts(each, by_key, unlinked if number == 0 else {}))
-            for number, each in enumerate(rows)
-        ],
+        "page_facts": page_facts,
     }
-
-
-def _targets_without_row(
-    facts: Sequence[Facts], rows: Sequence[Facts], positions: Mapping[str, int]
-) -> dict[str, Facts]:
-    """Return what the URLs without a row led to."""
-    urls = [each["url"] for each in rows]
-    targets: dict[str, Facts] = {}
-    for each in facts:
-        if each.get("position") is None:
-            target = {name: each[name] for name in _OF_TARGETS if each.get(name)}
-            position = positions.get(canonical_key(each["url"]))
-            if position is not None and not each["redirects"]:
-                target["same_as"] = urls[position]
-            targets[each["url"]] = target
-    return targets
-
-
-def _page_facts(
-    facts: Facts, targets: Mapping[str, Facts], unlinked: Mapping[str, Facts]
-) -> dict[str, Any]:
-    """Return the facts of a row; `targets` has those of the URLs without one, by their keys."""
-    links = facts.get("links") or []
-    linked = {link["url"]: targets.get(canonical_key(link["url"])) for link in links}
-    return {
-        **{name: facts[name] for name in _OF_ROWS if facts.get(name) is not None},
-        "audit": facts.get("audit"),
-        "links": links,
-        "targets": {url: target for url, target in {**linked, **unlinked}.items() if target},
-    }
+    for name, values in columns.items():
+        field = schemas.SCHEMAS["crawl"].field(name)
+        table = table.set_column(
+            table.schema.get_field_index(name), field, pa.array(values, field.type)
+        )
+    return table
 
 
 def _not_indexable(facts: Facts) -> str:
@@ -402,19 +374,37 @@ Hops = Sequence[tuple[str, int]]
 def check_links(site: AuditSite) -> Findings:
     """Return findings about links and what they lead to."""
     for page in site.pages:
-        yield from _check_row(page)
-        if page.success:
-            yield from _check_links_of(page)
-            yield from _check_place(page)
-    yield from _check_targets(site)
-
-
-def _check_row(page: AuditPage) -> Iterator[AuditFinding]:
-    if page.success:
+        if not page.success:
+            if page.reason not in FILE_FAILURES:
+                yield finding_of_page(_failure(page), page, page.error, count=page.inlinks)
+            continue
         if page.redirects and page.inlinks:
             yield from _redirects(page.url, page.redirects, page.final_url, page)
-    elif page.reason not in FILE_FAILURES:
-        yield finding_of_page(_failure(page), page, page.error, count=page.inlinks)
+        for issue, links in (
+            ("nofollow_internal_link", [n for n in page.links if n.internal and n.is_nofollow]),
+            ("empty_link_text", [link for link in page.links if link.text == ""]),
+        ):
+            if links:
+                url = links[0].url
+                yield finding_of_page(issue, page, url, count=len(links), cause=url)
+        if len(page.links) > MAX_LINKS:
+            yield finding_of_page(
+                "many_links", page, f"{len(page.links):,} links", count=len(page.links)
+            )
+        if page.is_html and not page.links:
+            yield finding_of_page("dead_end", page)
+        if page.depth is not None and page.depth > MAX_DEPTH:
+            yield finding_of_page("deep_page", page, f"{page.depth} links from the start")
+        if page.in_sitemap and not page.inlinks and page.depth != 0:
+            yield finding_of_page("orphan_page", page, "in the sitemap")
+    # Links to URLs without a row.
+    linked: dict[str, _Linked] = {}
+    for page in site.pages:
+        for link in page.links:
+            if (target := site.target(link.url)) is not None:
+                linked.setdefault(link.url, _Linked(target)).add(page, link)
+    for url, sources in linked.items():
+        yield from _check_target(url, sources, site)
 
 
 def _failure(page: AuditPage | LinkTarget) -> str:
@@ -443,30 +433,6 @@ def _redirects(
         yield AuditFinding("temporary_redirect", url, path, page.found_on, page.inlinks, cause)
 
 
-def _check_links_of(page: AuditPage) -> Iterator[AuditFinding]:
-    nofollow = [link for link in page.links if link.internal and link.is_nofollow]
-    if nofollow:
-        url = nofollow[0].url
-        yield finding_of_page("nofollow_internal_link", page, url, count=len(nofollow), cause=url)
-    empty = [link for link in page.links if link.text == ""]
-    if empty:
-        url = empty[0].url
-        yield finding_of_page("empty_link_text", page, url, count=len(empty), cause=url)
-    if len(page.links) > MAX_LINKS:
-        yield finding_of_page(
-            "many_links", page, f"{len(page.links):,} links", count=len(page.links)
-        )
-
-
-def _check_place(page: AuditPage) -> Iterator[AuditFinding]:
-    if page.is_html and not page.links:
-        yield finding_of_page("dead_end", page)
-    if page.depth is not None and page.depth > MAX_DEPTH:
-        yield finding_of_page("deep_page", page, f"{page.depth} links from the start")
-    if page.in_sitemap and not page.inlinks and page.depth != 0:
-        yield finding_of_page("orphan_page", page, "in the sitemap")
-
-
 class _Linked:
     """The pages that link to a URL without a row, and whether it is on their site."""
 
@@ -487,75 +453,50 @@ class _Linked:
         return tuple(self._sources)
 
 
-def _check_targets(site: AuditSite) -> Iterator[AuditFinding]:
-    """Yield findings about links to URLs without a row."""
-    linked: dict[str, _Linked] = {}
-    for page in site.pages:
-        for link in page.links:
-            if (target := site.target(link.url)) is not None:
-                linked.setdefault(link.url, _Linked(target)).add(page, link)
-    for url, sources in linked.items():
-        target = sources.target
-        if target.result not in LINK_OUTCOMES:
-            yield from _check_target(url, target, sources, site)
-        elif sources.is_internal:
-            yield from _check_unvisited(url, target, sources)
-        else:
-            yield from _check_external(url, target, sources)
-
-
-def _check_target(
-    url: str, target: LinkTarget, linked: _Linked, site: AuditSite
-) -> Iterator[AuditFinding]:
+def _check_target(url: str, linked: _Linked, site: AuditSite) -> Iterator[AuditFinding]:
+    """Yield findings about a URL without a row, and that pages link to."""
+    target = linked.target
     if target.result == "robots":
         reason = target.reason or "robots.txt disallows it"
         yield AuditFinding("blocked_link", url, reason, linked.found_on, linked.inlinks)
-    elif target.result == "stopped" and (error := _error_behind(target, site)):
-        evidence = f"redirects to {target.final_url}: {error}"
-        yield AuditFinding("redirect_to_error", url, evidence, linked.found_on, linked.inlinks)
     elif target.result == "stopped":
         issue = "blocked_link" if target.reason == "robots" else "redirect_to_other_site"
         evidence = f"redirects to {target.final_url}"
+        # The page of another site that it redirects to may have been checked.
+        behind = site.target(target.final_url)
+        if behind is not None and behind.result == "link_broken" and behind.error:
+            issue, evidence = "redirect_to_error", f"{evidence}: {behind.error}"
         yield AuditFinding(issue, url, evidence, linked.found_on, linked.inlinks)
     elif target.result == "failed":
         evidence = f"redirects to {target.final_url}: {target.reason}"
         yield AuditFinding("redirect_to_error", url, evidence, linked.found_on, linked.inlinks)
-    elif target.redirects:
-        yield from _redirects(url, target.redirects, target.final_url, linked)
-    elif target.same_as is not None:
-        evidence = f"the same as {target.same_as}"
-        yield AuditFinding("duplicate_page", url, evidence, linked.found_on, linked.inlinks)
-
-
-def _error_behind(target: LinkTarget, site: AuditSite) -> str:
-    """Return what is wrong with the page of another site that a URL redirects to, if checked."""
-    behind = site.target(target.final_url)
-    return behind.error if behind is not None and behind.result == "link_broken" else ""
-
-
-def _check_unvisited(url: str, target: LinkTarget, linked: _Linked) -> Iterator[AuditFinding]:
-    """Yield findings about a page of the site that the crawl did not get to, as about a row."""
-    if target.result == "link_ok":
+    elif linked.is_internal and target.result == "link_ok":
         if target.redirects:
             yield from _redirects(url, target.redirects, target.final_url, linked)
-        return
-    is_blocked = target.result == "link_unchecked"
-    if not is_blocked or target.reason == "robots":
-        issue = "blocked_link" if is_blocked else _failure(target)
-        yield AuditFinding(issue, url, target.error, linked.found_on, linked.inlinks)
-
-
-def _check_external(url: str, target: LinkTarget, linked: _Linked) -> Iterator[AuditFinding]:
-    """Yield findings about a link to another site."""
-    path = _path(target.redirects, target.final_url) if target.redirects else ""
-    if target.result == "link_ok":
-        if any(status in _PERMANENT for _, status in target.redirects[:1]):
-            yield AuditFinding("moved_external_link", url, path, linked.found_on, linked.inlinks)
-    elif (issue := _EXTERNAL_ISSUES.get(target.result)) is not None:
-        evidence = ": ".join(filter(None, [path, target.error]))
-        # A host that is down or refuses programs does so for all links to it.
-        cause = "" if issue == "broken_external_link" else _origin(url)
-        yield AuditFinding(issue, url, evidence, linked.found_on, linked.inlinks, cause)
+    elif target.result not in LINK_OUTCOMES:
+        if target.redirects:
+            yield from _redirects(url, target.redirects, target.final_url, linked)
+        elif target.same_as is not None:
+            evidence = f"the same as {target.same_as}"
+            yield AuditFinding("duplicate_page", url, evidence, linked.found_on, linked.inlinks)
+    elif linked.is_internal:
+        # The crawl did not get to this page of the site.
+        is_blocked = target.result == "link_unchecked"
+        if not is_blocked or target.reason == "robots":
+            issue = "blocked_link" if is_blocked else _failure(target)
+            yield AuditFinding(issue, url, target.error, linked.found_on, linked.inlinks)
+    else:
+        path = _path(target.redirects, target.final_url) if target.redirects else ""
+        if target.result == "link_ok":
+            if any(status in _PERMANENT for _, status in target.redirects[:1]):
+                issue = "moved_external_link"
+                yield AuditFinding(issue, url, path, linked.found_on, linked.inlinks)
+        elif target.result in _EXTERNAL_ISSUES:
+            issue = _EXTERNAL_ISSUES[target.result]
+            evidence = ": ".join(filter(None, [path, target.error]))
+            # A host that is down or refuses programs does so for all links to it.
+            cause = "" if issue == "broken_external_link" else _origin(url)
+            yield AuditFinding(issue, url, evidence, linked.found_on, linked.inlinks, cause)
 
 
 def _origin(url: str) -> str:
@@ -585,101 +526,74 @@ _CHECKED_TEXTS: Final = (
 def check_texts(site: AuditSite) -> Findings:
     """Return findings about titles, descriptions and headings."""
     for text in _CHECKED_TEXTS:
+        shortest, longest = text.length
+        # The indexable pages that share a text; case does not matter.
+        pages_by_text: defaultdict[str, list[AuditPage]] = defaultdict(list)
         for page in site.html_pages():
-            yield from _check_text(page, text)
-        yield from _duplicates(site, text)
-
-
-def _check_text(page: AuditPage, text: _Text) -> Iterator[AuditFinding]:
-    found = page.texts(text.fact)
-    if len(found) > 1:
-        yield finding_of_page(
-            f"multiple_{text.name}{'' if text.name == 'h1' else 's'}",
-            page,
-            found[1],
-            count=len(found),
-        )
-    first = found[0] if found else ""
-    shortest, longest = text.length
-    if not first:
-        yield finding_of_page(f"missing_{text.name}", page)
-    elif len(first) < shortest:
-        yield finding_of_page(f"short_{text.name}", page, f"{len(first)} characters: {first}")
-    elif len(first) > longest:
-        yield finding_of_page(f"long_{text.name}", page, f"{len(first)} characters: {first}")
-
-
-def _duplicates(site: AuditSite, text: _Text) -> Iterator[AuditFinding]:
-    """Yield the indexable pages that share a text; case does not matter."""
-    pages_by_text: defaultdict[str, list[AuditPage]] = defaultdict(list)
-    for page in site.html_pages():
-        first = next(iter(page.texts(text.fact)), "")
-        if first and page.indexable:
-            pages_by_text[first.casefold()].append(page)
-    issue = f"duplicate_{text.name}"
-    for pages in pages_by_text.values():
-        cause = pages[0].texts(text.fact)[0]
-        for page in pages if len(pages) > 1 else ():
-            evidence = page.texts(text.fact)[0]
-            yield finding_of_page(issue, page, evidence, count=len(pages), cause=cause)
+            found = page.texts(text.fact)
+            if len(found) > 1:
+                name = text.name if text.name == "h1" else f"{text.name}s"
+                yield finding_of_page(f"multiple_{name}", page, found[1], count=len(found))
+            first = found[0] if found else ""
+            if not first:
+                yield finding_of_page(f"missing_{text.name}", page)
+            elif len(first) < shortest:
+                evidence = f"{len(first)} characters: {first}"
+                yield finding_of_page(f"short_{text.name}", page, evidence)
+            elif len(first) > longest:
+                evidence = f"{len(first)} characters: {first}"
+                yield finding_of_page(f"long_{text.name}", page, evidence)
+            if first and page.indexable:
+                pages_by_text[first.casefold()].append(page)
+        for pages in pages_by_text.values():
+            cause = pages[0].texts(text.fact)[0]
+            for page in pages if len(pages) > 1 else ():
+                evidence = page.texts(text.fact)[0]
+                yield finding_of_page(
+                    f"duplicate_{text.name}", page, evidence, count=len(pages), cause=cause
+                )
 
 
 def check_contents(site: AuditSite) -> Findings:
     """Return findings about the contents of pages, and their speed and size."""
     for page in site.html_pages():
-        yield from _check_content(page)
-        yield from _check_elements(page)
-    yield from _near_duplicates(site)
-
-
-def _check_content(page: AuditPage) -> Iterator[AuditFinding]:
-    if page.words is not None and page.words < MIN_WORDS:
-        yield finding_of_page("thin_page", page, f"{page.words} words")
-    if page.seconds is not None and page.seconds > MAX_SECONDS:
-        yield finding_of_page("slow_page", page, f"{page.seconds:.1f} s")
-    size = page.declared.get("bytes", 0)
-    if size > MAX_BYTES:
-        yield finding_of_page("heavy_page", page, f"{size:,} bytes")
-
-
-def _check_elements(page: AuditPage) -> Iterator[AuditFinding]:
-    if bare := page.declared.get("images_without_alt", 0):
-        url = next(iter(page.texts("examples_without_alt")), "")
-        yield finding_of_page("image_without_alt", page, url, count=bare, cause=url)
-    if insecure := page.texts("insecure"):
-        url = insecure[0]
-        yield finding_of_page("mixed_content", page, url, count=len(insecure), cause=url)
-    if errors := page.texts("structured_data_errors"):
-        error = errors[0]
-        yield finding_of_page(
-            "invalid_structured_data", page, error, count=len(errors), cause=error
-        )
-    if not page.declared.get("language"):
-        yield finding_of_page("missing_language", page)
-    if page.declared.get("viewport") is None:
-        yield finding_of_page("missing_viewport", page)
-    if (refresh := page.declared.get("refresh")) is not None:
-        yield finding_of_page("meta_refresh", page, refresh)
-
-
-def _near_duplicates(site: AuditSite) -> Iterator[AuditFinding]:
+        if page.words is not None and page.words < MIN_WORDS:
+            yield finding_of_page("thin_page", page, f"{page.words} words")
+        if page.seconds is not None and page.seconds > MAX_SECONDS:
+            yield finding_of_page("slow_page", page, f"{page.seconds:.1f} s")
+        size = page.declared.get("bytes", 0)
+        if size > MAX_BYTES:
+            yield finding_of_page("heavy_page", page, f"{size:,} bytes")
+        if bare := page.declared.get("images_without_alt", 0):
+            url = next(iter(page.texts("examples_without_alt")), "")
+            yield finding_of_page("image_without_alt", page, url, count=bare, cause=url)
+        for issue, fact in (
+            ("mixed_content", "insecure"),
+            ("invalid_structured_data", "structured_data_errors"),
+        ):
+            if found := page.texts(fact):
+                yield finding_of_page(issue, page, found[0], count=len(found), cause=found[0])
+        if not page.declared.get("language"):
+            yield finding_of_page("missing_language", page)
+        if page.declared.get("viewport") is None:
+            yield finding_of_page("missing_viewport", page)
+        if (refresh := page.declared.get("refresh")) is not None:
+            yield finding_of_page("meta_refresh", page, refresh)
     # Each crawl of several numbers its own clusters.
     pages_by_cluster: defaultdict[tuple[str, int], list[AuditPage]] = defaultdict(list)
     for page in site.html_pages():
         if page.cluster is not None and page.indexable:
             pages_by_cluster[page.start_url, page.cluster].append(page)
     for (_, cluster), pages in pages_by_cluster.items():
-        if len(pages) > 1:
-            for page in pages:
-                other = pages[0] if page is not pages[0] else pages[1]
-                cause = f"cluster {cluster}"
-                evidence = f"{cause}, with {other.url}"
-                yield finding_of_page(
-                    "near_duplicate", page, evidence, count=len(pages), cause=cause
-                )
+        for page in pages if len(pages) > 1 else ():
+            other = pages[0] if page is not pages[0] else pages[1]
+            cause = f"cluster {cluster}"
+            evidence = f"{cause}, with {other.url}"
+            yield finding_of_page("near_duplicate", page, evidence, count=len(pages), cause=cause)
 
 
 _OPPOSITES: Final = (("noindex", "index"), ("nofollow", "follow"))
+_SITEMAP_ISSUES: Final = {"redirects": "redirect_in_sitemap", NOINDEX: "noindex_in_sitemap"}
 # A language of ISO 639-1, a script, and a region of ISO 3166-1.
 _LANGUAGE: Final = re.compile(r"([a-z]{2})(?:-[a-z]{4})?(?:-([a-z]{2}))?")
 _DEFAULT_LANGUAGE: Final = "x-default"
@@ -689,14 +603,33 @@ def check_indexing(site: AuditSite) -> Findings:
     """Return findings about conflicting signals to search engines."""
     for page in site.html_pages():
         yield from _check_canonicals(page, site)
-        yield from _check_robots(page)
+        directives = page.directives
+        evidence = "; ".join([*page.texts("robots"), *page.texts("x_robots")])
+        if any(set(pair) <= directives for pair in _OPPOSITES):
+            yield finding_of_page("conflicting_robots", page, evidence)
+        if NOINDEX in directives:
+            yield finding_of_page(NOINDEX, page, evidence)
+        if "nofollow" in directives:
+            yield finding_of_page("nofollow_page", page, evidence)
         yield from _check_languages(page, site)
     has_sitemap = any(page.in_sitemap for page in site.pages)
+    cause = "" if has_sitemap else "no sitemap lists any page"
     for page in site.pages:
-        yield from _check_sitemap(page, "" if has_sitemap else "no sitemap lists any page")
+        if page.in_sitemap and not page.indexable:
+            issue = _SITEMAP_ISSUES.get(page.indexable_reason, "canonicalized_in_sitemap")
+            issue = issue if page.success else "error_in_sitemap"
+            yield finding_of_page(issue, page, page.error or page.indexable_reason)
+        elif page.is_html and page.indexable and page.in_sitemap is False:
+            yield finding_of_page("missing_from_sitemap", page, cause=cause)
     for url, target in site.targets.items():
-        if target.in_sitemap:
-            yield from _check_target_in_sitemap(url, target)
+        if not target.in_sitemap:
+            continue
+        if target.is_blocked:
+            yield AuditFinding("blocked_in_sitemap", url, target.reason)
+        elif target.is_error:
+            yield AuditFinding("error_in_sitemap", url, target.error)
+        elif target.redirects:
+            yield AuditFinding("redirect_in_sitemap", url, f"redirects to {target.final_url}")
 
 
 def _check_canonicals(page: AuditPage, site: AuditSite) -> Iterator[AuditFinding]:
@@ -722,7 +655,13 @@ def _canonical_issue(url: str, page: AuditPage, site: AuditSite) -> str | None:
     """Return what is wrong with the page that another one declares canonical."""
     target = site.page(url)
     if target is not None:
-        return _canonical_page_issue(url, target)
+        if not target.success:
+            return "canonical_to_error"
+        if target.redirects and canonical_key(target.url) == canonical_key(url):
+            return "canonical_to_redirect"
+        if NOINDEX in target.directives:
+            return "canonical_to_noindex"
+        return None if target.names_itself else "canonical_chain"
     other = site.target(url)
     if other is not None and other.is_blocked:
         return "canonical_to_blocked"
@@ -733,54 +672,15 @@ def _canonical_issue(url: str, page: AuditPage, site: AuditSite) -> str | None:
     return "canonical_to_other_site" if site_of(url) != site_of(page.final_url) else None
 
 
-def _canonical_page_issue(url: str, target: AuditPage) -> str | None:
-    if not target.success:
-        return "canonical_to_error"
-    if target.redirects and canonical_key(target.url) == canonical_key(url):
-        return "canonical_to_redirect"
-    if NOINDEX in target.directives:
-        return "canonical_to_noindex"
-    return None if target.names_itself else "canonical_chain"
-
-
-def _check_robots(page: AuditPage) -> Iterator[AuditFinding]:
-    directives = page.directives
-    evidence = "; ".join([*page.texts("robots"), *page.texts("x_robots")])
-    if any(set(pair) <= directives for pair in _OPPOSITES):
-        yield finding_of_page("conflicting_robots", page, evidence)
-    if NOINDEX in directives:
-        yield finding_of_page(NOINDEX, page, evidence)
-    if "nofollow" in directives:
-        yield finding_of_page("nofollow_page", page, evidence)
-
-
-def _check_sitemap(page: AuditPage, cause: str) -> Iterator[AuditFinding]:
-    if page.in_sitemap and not page.indexable:
-        yield finding_of_page(_sitemap_issue(page), page, page.error or page.indexable_reason)
-    elif page.is_html and page.indexable and page.in_sitemap is False:
-        yield finding_of_page("missing_from_sitemap", page, cause=cause)
-
-
-def _check_target_in_sitemap(url: str, target: LinkTarget) -> Iterator[AuditFinding]:
-    if target.is_blocked:
-        yield AuditFinding("blocked_in_sitemap", url, target.reason)
-    elif target.is_error:
-        yield AuditFinding("error_in_sitemap", url, target.error)
-    elif target.redirects:
-        yield AuditFinding("redirect_in_sitemap", url, f"redirects to {target.final_url}")
-
-
-def _sitemap_issue(page: AuditPage) -> str:
-    if not page.success:
-        return "error_in_sitemap"
-    issues = {"redirects": "redirect_in_sitemap", NOINDEX: "noindex_in_sitemap"}
-    return issues.get(page.indexable_reason, "canonicalized_in_sitemap")
-
-
 def _check_languages(page: AuditPage, site: AuditSite) -> Iterator[AuditFinding]:
     languages, own_keys = page.alternates, page.own_keys
     for language, urls in languages.items():
-        if not _is_language(language):
+        match = _LANGUAGE.fullmatch(language)
+        if match is None:
+            is_valid = language == _DEFAULT_LANGUAGE
+        else:
+            is_valid = match[1] in language_codes() and (match[2] is None or match[2] in CODES)
+        if not is_valid:
             yield finding_of_page("hreflang_invalid_code", page, language)
         if len(urls) > 1:
             evidence = f"{language}: {' and '.join(sorted(map(str, urls)))}"
@@ -793,14 +693,6 @@ def _check_languages(page: AuditPage, site: AuditSite) -> Iterator[AuditFinding]
             continue
         if (issue := _language_issue(page, url, site)) is not None:
             yield finding_of_page(issue, page, url, cause=url)
-
-
-def _is_language(code: str) -> bool:
-    match = _LANGUAGE.fullmatch(code)
-    if match is None:
-        return code == _DEFAULT_LANGUAGE
-    language, region = match.groups()
-    return language in language_codes() and (region is None or region in CODES)
 
 
 def _language_issue(page: AuditPage, url: str, site: AuditSite) -> str | None:

@@ -131,12 +131,9 @@ class _SeenSite:
             if page.url not in {url, page.final_url}
         }
         self.others = {**visit.others, **redirected}
-        self.read |= self._copies()
-
-    def _copies(self) -> dict[str, PageVersion]:
-        """Return the known pages that have the content of a page that was read."""
-        originals = {page.url: page for page in self._visit.pages}
-        return {
+        # Known pages that have the content of a page that was read.
+        originals = {page.url: page for page in visit.pages}
+        self.read |= {
             url: replace(originals[seen.detail], url=url)
             for url, seen in self._unread_pages()
             if seen is not None and seen.is_duplicate and seen.detail in originals
@@ -212,11 +209,18 @@ class _SeenSite:
     def changes_of_read_pages(self) -> Iterator[PageChange]:
         """Yield the changes of pages that were read, in the order of the crawl."""
         for url, page in self.read.items():
-            if (old := self._known.pages.get(url)) is not None:
-                yield from self._changed_fields(url, old, page)
-            elif self.is_new(url):
-                for name in _present(page):
-                    yield self._change(url, name, None, page, page.quotes.get(name or ""))
+            old = self._known.pages.get(url)
+            if old is None:
+                for field_name in _present(page) if self.is_new(url) else ():
+                    quote = page.quotes.get(field_name or "")
+                    yield self._change(url, field_name, None, page, quote)
+                continue
+            if old.content_hash is not None and old.content_hash == page.content_hash:
+                continue  # the same page, even if another release reads it differently
+            for name, value in page.values.items():
+                if name in old.values and old.values[name] != value:
+                    evidence = page.quotes.get(name) or changed_text(old.values[name], value)
+                    yield self._change(url, name, old, page, evidence)
 
     def removals(self) -> Iterator[PageChange]:
         """Yield the removed pages, in the order in which they were found."""
@@ -224,14 +228,6 @@ class _SeenSite:
             page = self._known.pages[url]
             for name in _present(page):
                 yield self._change(url, name, page, None, reason)
-
-    def _changed_fields(self, url: str, old: PageVersion, new: PageVersion) -> Iterator[PageChange]:
-        if old.content_hash is not None and old.content_hash == new.content_hash:
-            return  # the same page, even if another release reads it differently
-        for name, value in new.values.items():
-            if name in old.values and old.values[name] != value:
-                evidence = new.quotes.get(name) or changed_text(old.values[name], value)
-                yield self._change(url, name, old, new, evidence)
 
     def _change(
         self,
@@ -263,7 +259,10 @@ def _by_known_url(known: KnownSite, visit: SiteVisit) -> dict[str, PageVersion]:
 
     The target of a redirect may be a row under either URL, depending on which link comes first.
     """
-    urls = {page.url: _known_url(known, page) for page in visit.pages}
+    urls = {
+        page.url: next((url for url in (page.final_url, page.url) if url in known.pages), None)
+        for page in visit.pages
+    }
     taken = set(urls.values())
     by_target = {page.final_url: url for url, page in reversed(list(known.pages.items()))}
     pages: dict[str, PageVersion] = {}
@@ -272,10 +271,6 @@ def _by_known_url(known: KnownSite, visit: SiteVisit) -> dict[str, PageVersion]:
         url = urls[page.url] or (page.url if target is None or target in taken else target)
         pages.setdefault(page.url if url in pages else url, page)
     return pages
-
-
-def _known_url(known: KnownSite, page: PageVersion) -> str | None:
-    return next((url for url in (page.final_url, page.url) if url in known.pages), None)
 
 
 def _present(page: PageVersion) -> list[str | None]:
@@ -306,8 +301,19 @@ def watch_receipt(
     text = _FIRST
     counts: dict[str, int] = {}
     if known is not None and comparison is not None:
-        counts = _page_counts(comparison)
-        text = f"{_text(counts, comparison)} since {known.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        kinds: tuple[ChangeKind, ...] = ("changed", "added", "removed")
+        for kind in kinds:
+            counts[kind] = len({each.url for each in comparison.changes if each.change == kind})
+        counts |= {"kept": comparison.kept, "first_read": comparison.first_read}
+        changed = [f"{counted(counts[kind], 'page')} {kind}" for kind in kinds if counts[kind]]
+        parts = changed or ["no change"]
+        if comparison.kept:
+            parts.append(f"{comparison.kept} not read, which keep their values")
+        if comparison.first_read:
+            parts.append(f"{comparison.first_read} read for the first time")
+        if not comparison.sees_unlinked:
+            parts.append("pages that were not seen may be removed or not")
+        text = f"{', '.join(parts)} since {known.at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     return {
         **crawl,
         "kind": "changes",
@@ -320,26 +326,3 @@ def watch_receipt(
         "file": None if file is None else str(file),
         "line": f"watch {shorten(str(crawl.get('subject')))}: {text}; {crawl.get('line')}",
     }
-
-
-def _page_counts(comparison: Comparison) -> dict[str, int]:
-    kinds: tuple[ChangeKind, ...] = ("changed", "added", "removed")
-    urls = {kind: {c.url for c in comparison.changes if c.change == kind} for kind in kinds}
-    counts: dict[str, int] = {kind: len(found) for kind, found in urls.items()}
-    return {**counts, "kept": comparison.kept, "first_read": comparison.first_read}
-
-
-def _text(counts: Mapping[str, int], comparison: Comparison) -> str:
-    changed = ", ".join(
-        f"{counted(counts[kind], 'page')} {kind}"
-        for kind in ("changed", "added", "removed")
-        if counts[kind]
-    )
-    parts = [changed or "no change"]
-    if counts["kept"]:
-        parts.append(f"{counts['kept']} not read, which keep their values")
-    if counts["first_read"]:
-        parts.append(f"{counts['first_read']} read for the first time")
-    if not comparison.sees_unlinked:
-        parts.append("pages that were not seen may be removed or not")
-    return ", ".join(parts)

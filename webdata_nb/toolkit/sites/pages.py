@@ -208,40 +208,36 @@ def pages_of(df: pd.DataFrame) -> list[AuditPage]:
 
 def _page_of_row(url: str, row: Mapping[str, Any]) -> AuditPage:
     try:
-        return _page(url, row)
+        facts = facts_object(row[PAGE_FACTS])
+        quality = facts_object(row.get("quality"), "quality")
+        return AuditPage(
+            url=url,
+            # The row of a page from which an extraction failed is a failed one.
+            success=bool(row["success"]) or facts.get("result") == "page",
+            status_code=row.get("status_code"),
+            error=row.get("error") or "",
+            depth=row.get("depth"),
+            seconds=facts.get("fetch_seconds"),
+            words=quality.get("word_count"),
+            found_on=listed_urls(row["found_on"]),
+            inlinks=row["inlinks"] or 0,
+            indexable=bool(row["indexable"]),
+            indexable_reason=row["indexable_reason"] or "",
+            cluster=row.get("cluster"),
+            final_url=facts.get("final_url") or url,
+            reason=facts.get("reason") or "",
+            redirects=_redirects(facts),
+            in_sitemap=facts.get("in_sitemap"),
+            links=tuple(links_of(facts)),
+            targets={each: target_of(target) for each, target in facts.get("targets", {}).items()},
+            declared=facts.get("audit") or {},
+            start_url=row.get("start_url") or "",
+        )
     except (AttributeError, KeyError, TypeError) as error:
         raise InvalidArgument(
             f"{PAGE_FACTS} of {url} must be as crawl_df returned it ({error!r}); "
             f"it is {format_value(row[PAGE_FACTS])}"
         ) from None
-
-
-def _page(url: str, row: Mapping[str, Any]) -> AuditPage:
-    facts = facts_object(row[PAGE_FACTS])
-    quality = facts_object(row.get("quality"), "quality")
-    return AuditPage(
-        url=url,
-        # The row of a page from which an extraction failed is a failed one.
-        success=bool(row["success"]) or facts.get("result") == "page",
-        status_code=row.get("status_code"),
-        error=row.get("error") or "",
-        depth=row.get("depth"),
-        seconds=facts.get("fetch_seconds"),
-        words=quality.get("word_count"),
-        found_on=listed_urls(row["found_on"]),
-        inlinks=row["inlinks"] or 0,
-        indexable=bool(row["indexable"]),
-        indexable_reason=row["indexable_reason"] or "",
-        cluster=row.get("cluster"),
-        final_url=facts.get("final_url") or url,
-        reason=facts.get("reason") or "",
-        redirects=_redirects(facts),
-        in_sitemap=facts.get("in_sitemap"),
-        links=tuple(links_of(facts)),
-        targets={each: target_of(target) for each, target in facts.get("targets", {}).items()},
-        declared=facts.get("audit") or {},
-        start_url=row.get("start_url") or "",
-    )
 
 
 def facts_object(value: Any, column: str = PAGE_FACTS) -> Mapping[str, Any]:
@@ -443,7 +439,9 @@ def links_df(df: pd.DataFrame, *, broken: bool = False) -> pd.DataFrame:
         The frame has neither.
     """
     if PAGE_FACTS in df.columns:
-        return links_of_facts(_facts_of_rows(df), df, broken=broken)
+        rows = enumerate(zip(page_urls(df), df[PAGE_FACTS], strict=True))
+        facts = ({**facts_object(of_row), "url": url, "position": n} for n, (url, of_row) in rows)
+        return links_of_facts(facts, df, broken=broken)
     links = (
         (url, position, AuditLink(link, None, None, _site(link) == _site(url)))
         for url, page_links in page_lists(df, "links")
@@ -507,11 +505,6 @@ def _targets(facts: Iterable[Mapping[str, Any]], df: pd.DataFrame) -> dict[str, 
             target = targets.get(key) or LinkTarget("failed" if error else "page", url)
             targets[key] = replace(target, status_code=status_code, error=error or "")
     return targets
-
-
-def _facts_of_rows(df: pd.DataFrame) -> Iterator[Mapping[str, Any]]:
-    for position, (url, facts) in enumerate(zip(page_urls(df), df[PAGE_FACTS], strict=True)):
-        yield {**facts_object(facts), "url": url, "position": position}
 
 
 def _site(url: str) -> str:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any, ClassVar, Final, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
@@ -235,7 +236,8 @@ def rank_table(
     """
     rows: list[dict[str, Any]] = []
     for labels, results, error in searches:
-        ranked = sorted((row for row in results if row["rank"] is not None), key=_rank)
+        found = (row for row in results if row["rank"] is not None)
+        ranked = sorted(found, key=itemgetter("rank"))
         for site in sites:
             best = next((row for row in ranked if row["url"] and site.has(row["url"])), None)
             row: dict[str, Any] = {
@@ -256,11 +258,6 @@ def rank_table(
             provider = ranked[0]["provider"] if ranked else None
             rows.append({**row, "results": len(ranked), "above": above, "provider": provider})
     return pa.Table.from_pylist(rows, schema=RANKS_SCHEMA)
-
-
-def _rank(row: Mapping[str, Any]) -> int:
-    rank: int = row["rank"]
-    return rank
 
 
 class RanksFile(AppendedFile):
@@ -448,7 +445,14 @@ def rank_changes(df: pd.DataFrame) -> pd.DataFrame:
         The frame has no ranks.
     """
     snapshots = snapshots_of(df)
-    above = _above(df)
+    # The URLs above each rank, by snapshot and key.
+    above: dict[tuple[str | None, ...], list[str]] = {}
+    if "above" in df.columns:
+        keys = frame.to_lists(df[["snapshot", *KEYS]])
+        for place, urls in zip(keys, df["above"].tolist(), strict=True):
+            # A list, or a numpy array where pandas has read a file; else it is missing.
+            if isinstance(urls, Iterable) and not isinstance(urls, str):
+                above[tuple(place)] = list(urls)
     changes: list[Change] = []
     moves: list[int | None] = []
     counts = Counter[str]()
@@ -499,20 +503,6 @@ def rank_changes(df: pd.DataFrame) -> pd.DataFrame:
     )
     built["move"] = pd.Series(moves, dtype="Int32")
     return built
-
-
-def _above(df: pd.DataFrame) -> dict[tuple[str | None, ...], list[str]]:
-    """Return the URLs above each rank, by snapshot and key."""
-    if "above" not in df.columns:
-        return {}
-    keys = frame.to_lists(df[["snapshot", *KEYS]])
-    lists = zip(keys, df["above"].tolist(), strict=True)
-    # A list, or a numpy array where pandas has read a file; else it is missing.
-    return {
-        tuple(key): list(urls)
-        for key, urls in lists
-        if isinstance(urls, Iterable) and not isinstance(urls, str)
-    }
 
 
 _LISTED: Final = 3

@@ -56,11 +56,26 @@ class WatchedFields:
         """
         requested = [name for name in _FORMATS if name in formats]
         allowed = (*_OF_EVERY_PAGE, *requested)
-        paths = _extracted_fields(extract, allowed)
+        paths: dict[str, FieldPath] = {}
+        if extract is not None:
+            # Without a schema, `extract` is one field.
+            of_schema = field_paths(extract.schema_) if extract.schema_ else []
+            named = {".".join(path): path for path in of_schema}
+            paths = {
+                f"{_EXTRACT}.{name}" if name in allowed else name: path
+                for name, path in named.items()
+            } or {_EXTRACT: ()}
         if names is None:
             content = [name for name in requested if name not in _NOISY] or [_CONTENT_HASH]
             return cls(("title", _DESCRIPTION, *content), paths)
-        _check(names, (*allowed, *paths))
+        known = (*allowed, *paths)
+        for name in names:
+            if name not in known:
+                suggestion = did_you_mean(quoted(closest(name, known)))
+                raise InvalidArgument(
+                    "columns must be among what this call reads of a page (with formats and "
+                    f"extract): {', '.join(known)}; {format_value(name)} is not{suggestion}"
+                )
         chosen = dict.fromkeys(names)
         return cls(
             tuple(name for name in chosen if name in allowed),
@@ -103,17 +118,6 @@ class WatchedFields:
             yield dict(zip(columns, row, strict=True))
 
 
-def _extracted_fields(extract: Extract | None, reserved: Sequence[str]) -> dict[str, FieldPath]:
-    """Return the paths of extracted fields by name; without a schema, `extract` is one field."""
-    if extract is None:
-        return {}
-    paths = field_paths(extract.schema_) if extract.schema_ else []
-    named = {".".join(path): path for path in paths}
-    return {
-        f"{_EXTRACT}.{name}" if name in reserved else name: path for name, path in named.items()
-    } or {_EXTRACT: ()}
-
-
 def _quote(details: Mapping[str, Any], path: FieldPath) -> str:
     pointer = pointer_of(path)
     evidence = details.get("evidence")
@@ -123,16 +127,6 @@ def _quote(details: Mapping[str, Any], path: FieldPath) -> str:
     provenance = details.get("provenance")
     source = provenance.get(pointer) if isinstance(provenance, Mapping) else None
     return next((str(each) for each in (quote, source) if each), "")
-
-
-def _check(names: Sequence[str], allowed: Sequence[str]) -> None:
-    for name in names:
-        if name not in allowed:
-            suggestion = did_you_mean(quoted(closest(name, allowed)))
-            raise InvalidArgument(
-                "columns must be among what this call reads of a page (with formats and extract): "
-                f"{', '.join(allowed)}; {format_value(name)} is not{suggestion}"
-            )
 
 
 # A crawl with such URLs has not seen every link, or not every page that a sitemap names.
@@ -239,31 +233,25 @@ class SiteVisit:
         others: dict[str, SeenUrl] = {}
         for row in fields.rows(crawl):
             if row["success"] is False:
-                others[row["url"]] = _failure(row)
-            else:
-                pages.append(_page(row, fields, job_id, at))
+                # In place of the receipt's, which may be missing.
+                status = row["status_code"]
+                outcome = f"failed:http_{status}" if status else "failed:"
+                others[row["url"]] = SeenUrl(outcome, row["error"] or "")
+                continue
+            metadata = row.get("metadata")
+            final_url = metadata.get("final_url") if isinstance(metadata, dict) else None
+            page = PageVersion(
+                row["url"],
+                final_url or row["url"],
+                row["content_hash"],
+                row["fetched_at"] or at,
+                job_id,
+                fields.values(row),
+                fields.quotes(row),
+            )
+            pages.append(page)
         read = {page.url for page in pages}
         others |= {e.url: SeenUrl(e.outcome, e.detail) for e in entries or () if e.url not in read}
         counts: Mapping[str, int] = attrs.get("receipt", {}).get("counts", {})
         is_cut = any(counts.get(name) for name in _LEFT_OUT)
         return cls(job_id, at, tuple(pages), others, entries is not None and not is_cut)
-
-
-def _failure(row: Mapping[str, Any]) -> SeenUrl:
-    """Return the outcome of a failed row, which stands where the receipt is missing."""
-    status = row["status_code"]
-    return SeenUrl(f"failed:http_{status}" if status else "failed:", row["error"] or "")
-
-
-def _page(row: Mapping[str, Any], fields: WatchedFields, job_id: str, at: datetime) -> PageVersion:
-    metadata = row.get("metadata")
-    final_url = metadata.get("final_url") if isinstance(metadata, dict) else None
-    return PageVersion(
-        row["url"],
-        final_url or row["url"],
-        row["content_hash"],
-        row["fetched_at"] or at,
-        job_id,
-        fields.values(row),
-        fields.quotes(row),
-    )
