@@ -1095,22 +1095,22 @@ def _is_of_several(entry: ListEntry, steps: Sequence[str]) -> bool:
 
 def rank_tables(grids: Sequence[DataTable], item: FieldSchema) -> list[tuple[int, DataTable]]:
     """Return the tables with enough of an item's fields and their number, most fields first."""
-    matches = [(_count_columns(grid, item), grid) for grid in grids]
-    return sorted((match for match in matches if match[0]), key=lambda pair: -pair[0])
-
-
-def _count_columns(grid: DataTable, item: FieldSchema) -> int:
-    """Count the fields that a table has columns for; 0 if they are too few."""
-    if grid.pairs:
-        # Without a header, the fields must have the usual names of a label and a value.
-        fields = {normalize_name(name) for name in item.properties}
-        return sum(bool(fields & set(column)) for column in grid.columns) // len(grid.columns)
-    column_names = {name for column in grid.columns for name in column}
-    matched = [name for name in item.properties if _properties(name) & column_names]
-    if 2 * len(matched) < len(item.properties):
-        return 0
-    is_distinctive = not all(map(_is_common, matched)) or all(map(_is_common, item.properties))
-    return len(matched) if is_distinctive else 0
+    matches: list[tuple[int, DataTable]] = []
+    for grid in grids:
+        if grid.pairs:
+            # Without a header, the fields must have the usual names of a label and a value.
+            fields = {normalize_name(name) for name in item.properties}
+            count = sum(bool(fields & set(column)) for column in grid.columns) // len(grid.columns)
+        else:
+            column_names = {name for column in grid.columns for name in column}
+            matched = [name for name in item.properties if _properties(name) & column_names]
+            only_common = all(map(_is_common, matched))
+            is_distinctive = not only_common or all(map(_is_common, item.properties))
+            is_enough = 2 * len(matched) >= len(item.properties)
+            count = len(matched) if is_enough and is_distinctive else 0
+        if count:
+            matches.append((count, grid))
+    return sorted(matches, key=lambda pair: -pair[0])
 
 
 def row_properties(grid: DataTable, row: Sequence[str]) -> dict[str, tuple[str, list[Any]]]:

@@ -327,32 +327,25 @@ def find_root(graph: NodeGraph, schema: FieldSchema, title: str) -> DataNode | N
     ]
     best_node: tuple[tuple[int, ...], DataNode] | None = None
     for node in candidates[:MAX_CANDIDATES]:
-        score = _score(node, fields, by_title=bool(titled_nodes))
-        if score is not None and (
-            best_node is None or (*score, _is_named(node, title)) > best_node[0]
-        ):
-            best_node = (*score, _is_named(node, title)), node
+        # How many fields the node can fill: distinctive fields first, then common ones.
+        reach = node.reach()
+        names = [
+            next(
+                (n for n, kind in heads if n in reach and (not kind or is_of_kind(node, kind))),
+                None,
+            )
+            for heads in fields
+        ]
+        common = sum(name in COMMON_PROPERTIES for name in names)
+        special = sum(name is not None for name in names) - common
+        aside = node.is_a(*SECONDARY_TYPES)
+        if not special and (not common or (aside and not titled_nodes)):
+            continue  # the schema cannot describe the node
+        rank = 0 if aside else 1 if node.is_a(*PAGE_TYPES) or not node.types else 2
+        score = special, rank, common, _is_named(node, title)
+        if best_node is None or score > best_node[0]:
+            best_node = score, node
     return best_node[1] if best_node is not None else None
-
-
-def _score(
-    node: DataNode, fields: list[dict[tuple[str, str], None]], *, by_title: bool
-) -> tuple[int, ...] | None:
-    """Count the fields that a node can fill: distinctive fields first, then common ones.
-
-    None if the schema cannot describe the node.
-    """
-    reach = node.reach()
-    names = [
-        next((n for n, kind in heads if n in reach and (not kind or is_of_kind(node, kind))), None)
-        for heads in fields
-    ]
-    common = sum(name in COMMON_PROPERTIES for name in names)
-    special = sum(name is not None for name in names) - common
-    aside = node.is_a(*SECONDARY_TYPES)
-    if not special and (not common or (aside and not by_title)):
-        return None
-    return special, 0 if aside else 1 if node.is_a(*PAGE_TYPES) or not node.types else 2, common
 
 
 def _is_named(node: DataNode, title: str) -> int:

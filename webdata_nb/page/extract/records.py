@@ -899,7 +899,6 @@ def columns_of(
             by_label[column.name, kind] = column
             columns.append(column)
     columns = _without_constants(columns, len(records))
-    columns.sort(key=lambda column: column.place)
     for column in columns:
         column.strip_label()
         column.read(languages)
@@ -1178,7 +1177,7 @@ def _places(kinds: Sequence[str], pattern: Sequence[str]) -> list[int]:
 
 
 def _without_constants(columns: Iterable[Column], count: int) -> list[Column]:
-    """Drop what is the same in all records, and what another column has already."""
+    """Drop what is the same in all records, and what another column has; sort by place."""
     kept: list[Column] = []
     seen: set[tuple[Any, ...]] = set()
     for column in sorted(columns, key=lambda each: each.place):

@@ -175,7 +175,15 @@ class _SchemaParser:
         if kind == "array" and "items" in resolved:
             items = self.parse(resolved["items"], (*loc, "items"), depth + 1)
         description = resolved.get("description")
-        values = self._parse_values(resolved, loc, depth) if kind == "object" else None
+        values = None
+        of_values = resolved.get("additionalProperties") if kind == "object" and depth else None
+        if isinstance(of_values, Mapping) and not resolved.get("properties"):
+            values = self.parse(of_values, (*loc, "additionalProperties"), depth + 1)
+            if values.kind in {"object", "array"}:
+                raise BadInput(
+                    "must be the type of a single value, such as a string",
+                    loc=(*loc, "additionalProperties"),
+                )
         has_properties = kind == "object" and values is None
         return FieldSchema(
             kind=kind,
@@ -254,19 +262,6 @@ class _SchemaParser:
         return {
             name: self.parse(inner, (*loc, name), depth + 1) for name, inner in properties.items()
         }
-
-    def _parse_values(self, schema: Mapping[str, Any], loc: Loc, depth: int) -> FieldSchema | None:
-        """Return the schema of a map's values; None for an object with properties."""
-        values = schema.get("additionalProperties")
-        if depth == 0 or schema.get("properties") or not isinstance(values, Mapping):
-            return None
-        field_schema = self.parse(values, (*loc, "additionalProperties"), depth + 1)
-        if field_schema.kind in {"object", "array"}:
-            raise BadInput(
-                "must be the type of a single value, such as a string",
-                loc=(*loc, "additionalProperties"),
-            )
-        return field_schema
 
 
 def _without(schema: Mapping[str, Any], keyword: str) -> dict[str, Any]:

@@ -99,14 +99,17 @@ def find_stock_state(page: PageText) -> StockState | None:
     last = min(page.related, title + _AFTER_TITLE)
     buttons = list(_buttons(page, title - _BEFORE_TITLE, last))
     working = next((each for each in buttons if not each.notifies and not each.disabled), None)
-    out = next(
-        (
-            (index, text)
-            for index, text in _labels_after_title(page, _MAX_SOLD_OUT_LENGTH)
-            if OUT_OF_STOCK.search(fold_case(text)) and not _is_other_cell(page, index)
-        ),
-        None,
-    )
+    out: tuple[int, str] | None = None
+    for index, text in _labels_after_title(page, _MAX_SOLD_OUT_LENGTH):
+        if not OUT_OF_STOCK.search(fold_case(text)):
+            continue
+        element = page.texts[index].element
+        is_cell = element.tag in _CELLS or nearest_ancestor(element, _CELLS, levels=2) is not None
+        # The row of a table may be about something else.
+        label = fold_case(page.texts[index - 1].text).strip(" :")
+        if not is_cell or label in AVAILABILITY_LABELS:
+            out = index, text
+            break
     # A label at the title says more than a button far from it.
     if working is not None and (
         out is None or out[0] - title > _NEAR_TITLE or abs(working.index - title) <= _FAR_FROM_TITLE
@@ -209,14 +212,6 @@ def _label_of(page: PageText, index: int, control: VisibleText) -> str:
         names = ("aria-label", "title", "value", "alt")
     values = (" ".join((element.attr(name) or "")[:200].split()) for name in names)
     return next(filter(None, values), "")
-
-
-def _is_other_cell(page: PageText, index: int) -> bool:
-    """Return whether a text is the value of a table's row about something else."""
-    element = page.texts[index].element
-    if element.tag not in _CELLS and nearest_ancestor(element, _CELLS, levels=2) is None:
-        return False
-    return fold_case(page.texts[index - 1].text).strip(" :") not in AVAILABILITY_LABELS
 
 
 def _labels_after_title(page: PageText, max_length: int) -> Iterator[tuple[int, str]]:

@@ -209,26 +209,23 @@ class ClaimJudge:
             element = self._index.element_at(candidate.occurrence.span[0])
             fit = _WHOLE if labels.whole else _PART
             return 0 if is_in_menu(self._index.tree, element) else fit
-        return _NUMBER if self._is_plausible_number(claim, candidate) else 0
-
-    def _is_plausible_number(self, claim: Claim, candidate: ValueCandidate) -> bool:
-        """Return whether a number without a label may be the value of a field."""
+        # A number without a label.
         start, end = candidate.occurrence.span
         if self._index.tree.pieces[self._index.piece_at(start)].label:
-            return False
+            return 0
         line = self._index.line((start, end))
         near = self._index.text[max(line[0], start - _NEAR) : min(line[1], end + _NEAR)]
         is_amount = bool(_CURRENCY.search(near))
         if is_price(claim):
-            return is_amount
+            return _NUMBER if is_amount else 0
         text = self._index.text[max(line[0], start - 60) : min(line[1], end + 60)]
         words = (word for word in split_words(claim.path[-1]) if len(word) >= _MIN_WORD)
         if any(fold(word)[:_STEM] in text for word in words):
-            return True
+            return _NUMBER
         if is_amount:
-            return False
+            return 0
         digits = sum(map(str.isdigit, f"{claim.value:g}"))
-        return digits >= _MIN_DIGITS or candidate.labels.whole
+        return _NUMBER if digits >= _MIN_DIGITS or labels.whole else 0
 
     def _is_taken(
         self, claim: Claim, fitting: Sequence[ValueCandidate], others: Sequence[ValueCandidate]

@@ -278,7 +278,16 @@ def _element_names(
 ) -> tuple[frozenset[FieldPath], int]:
     """Return the fields and flags that names of the nearest elements give."""
     tree, flags = index.tree, 0
-    found = fields.of_label(label) if (label := _item_label(index, element)) else frozenset()
+    own = _property(tree.attributes(element)) if element >= 0 else ""
+    label = ""
+    for each in tree.ancestors(element)[1 : _MAX_ITEM_LEVELS + 1] if own in GENERIC else ():
+        attributes = tree.attributes(each)
+        if "itemtype" in attributes or "typeof" in attributes:
+            # The name of a movie's director is no name of the movie.
+            whole = _property(attributes)
+            label = f"{whole}/{own}" if whole else ""
+            break
+    found = fields.of_label(label) if label else frozenset()
     length = span[1] - span[0]
     for level, each in enumerate(tree.ancestors(element)[: _LEVELS + 1]):
         start, end = index.text_span(each)
@@ -292,23 +301,6 @@ def _element_names(
         if tree.names[each] in _TITLES:
             found = found or fields.of_label("name")
     return found, flags
-
-
-def _item_label(index: PageIndex, element: int) -> str:
-    """Return the path of a generic property of an item that is the value of another property.
-
-    The name of a movie's director is no name of the movie.
-    """
-    tree = index.tree
-    own = _property(tree.attributes(element)) if element >= 0 else ""
-    if own not in GENERIC:
-        return ""
-    for each in tree.ancestors(element)[1 : _MAX_ITEM_LEVELS + 1]:
-        attributes = tree.attributes(each)
-        if "itemtype" in attributes or "typeof" in attributes:
-            whole = _property(attributes)
-            return f"{whole}/{own}" if whole else ""
-    return ""
 
 
 def _property(attributes: Mapping[str, str]) -> str:
