@@ -325,6 +325,7 @@ def find_root(graph: NodeGraph, schema: FieldSchema, title: str) -> DataNode | N
         else dict.fromkeys((reading.chain[0], reading.kind) for reading in name_readings(name))
         for name, inner in schema.properties.items()
     ]
+    normalized_title = normalize_name(title)
     best_node: tuple[tuple[int, ...], DataNode] | None = None
     for node in candidates[:MAX_CANDIDATES]:
         # How many fields the node can fill: distinctive fields first, then common ones.
@@ -342,22 +343,15 @@ def find_root(graph: NodeGraph, schema: FieldSchema, title: str) -> DataNode | N
         if not special and (not common or (aside and not titled_nodes)):
             continue  # the schema cannot describe the node
         rank = 0 if aside else 1 if node.is_a(*PAGE_TYPES) or not node.types else 2
-        score = special, rank, common, _is_named(node, title)
+        own_names = (own for key in ("name", "headline") for own in node.values(key))
+        is_named = any(
+            isinstance(own, str) and own and normalize_name(own) in normalized_title
+            for own in own_names
+        )
+        score = special, rank, common, is_named
         if best_node is None or score > best_node[0]:
             best_node = score, node
     return best_node[1] if best_node is not None else None
-
-
-def _is_named(node: DataNode, title: str) -> int:
-    names = (name for key in ("name", "headline") for name in node.values(key))
-    normalized_title = normalize_name(title)
-    return int(
-        any(
-            isinstance(name, str) and normalize_name(name) in normalized_title
-            for name in names
-            if name
-        )
-    )
 
 
 def find_twin_nodes(graph: NodeGraph, root: DataNode) -> list[DataNode]:
