@@ -72,15 +72,12 @@ class ProgressRate:
         rate, last = self.rate, self.samples[-1] if self.samples else None
         if rate is None or last is None or last.total is None or last.total <= last.completed:
             return None
-        return (last.total - last.completed) / rate if self._is_steady(last) else None
-
-    def _is_steady(self, last: ProgressSample) -> bool:
-        """Return whether the total has been known and stable for long enough."""
         earlier = [each for each in self.samples if last.at - each.at >= _ESTIMATE_S]
         if not earlier or last.completed - self.samples[0].completed < _ESTIMATE_UNITS:
-            return False
+            return None
         before, total = earlier[-1].total, last.total
-        return bool(before and total and abs(total - before) <= _TOTAL_CHANGE * total)
+        is_steady = before and total and abs(total - before) <= _TOTAL_CHANGE * total
+        return (total - last.completed) / rate if is_steady else None
 
 
 # `left`: the wait has ended and the job continues.
@@ -170,27 +167,18 @@ def counts(view: View) -> str:
     """Return the counts, such as `12/25 rows, 1 failed (timeout)`; before them, the phase."""
     if view.phase:
         return view.phase
-    failed = f", {view.failed} failed{_by_kind(view.failures)}" if view.failed else ""
-    links = f", {view.links_checked} links checked" if view.links_checked else ""
-    return f"{_of_inputs(view.inputs)}{view.completed}{_of(view)} {view.unit}{failed}{links}"
-
-
-def _of(view: View) -> str:
+    inputs = of = ""
+    if view.inputs is not None:
+        failed = f" ({view.inputs.failed} failed)" if view.inputs.failed else ""
+        inputs = f"{view.inputs.ended}/{view.inputs.total} inputs{failed}, "
     if view.total is not None:
         # A crawl that has not read its start page knows of no page.
-        return f"/{view.total}" if view.total or view.ending else ""
-    return (
-        ""
-        if view.estimated_total is None or view.ending is not None
-        else f" of about {view.estimated_total}"
-    )
-
-
-def _of_inputs(inputs: Inputs | None) -> str:
-    if inputs is None:
-        return ""
-    failed = f" ({inputs.failed} failed)" if inputs.failed else ""
-    return f"{inputs.ended}/{inputs.total} inputs{failed}, "
+        of = f"/{view.total}" if view.total or view.ending else ""
+    elif view.estimated_total is not None and view.ending is None:
+        of = f" of about {view.estimated_total}"
+    failed = f", {view.failed} failed{_by_kind(view.failures)}" if view.failed else ""
+    links = f", {view.links_checked} links checked" if view.links_checked else ""
+    return f"{inputs}{view.completed}{of} {view.unit}{failed}{links}"
 
 
 def _by_kind(failures: Mapping[str, int]) -> str:
@@ -211,19 +199,12 @@ def pace(view: View) -> str:
         words.append(f"{view.rate:.1f} {view.unit}/s")
     if view.remaining is not None and view.ending is None:
         words.append(f"{duration(view.remaining)} left")
-    return ", ".join([*words, *_credits(view)])
-
-
-def _credits(view: View) -> list[str]:
-    """Return the used and reserved credits that the service reports."""
-    if view.unlimited:
-        return []
-    if view.ending is None and view.reserved is not None:
+    if not view.unlimited and view.ending is None and view.reserved is not None:
         used = "" if view.credits is None else f"{view.credits:g} of "
-        return [f"{used}{view.reserved:g} credits{'' if view.credits is not None else ' held'}"]
-    if view.credits is None:
-        return []
-    return [f"{view.credits:g} credit{'' if view.credits == 1 else 's'}"]
+        words.append(f"{used}{view.reserved:g} credits{'' if used else ' held'}")
+    elif not view.unlimited and view.credits is not None:
+        words.append(f"{view.credits:g} credit{'' if view.credits == 1 else 's'}")
+    return ", ".join(words)
 
 
 def duration(seconds: float) -> str:
@@ -244,15 +225,12 @@ def status_line(view: View) -> str:
         return view.summary
     # The state of a running job that is shown by its id.
     state = view.status if view.name and view.ending is None else ""
-    parts = [state, counts(view), pace(view), duration(view.elapsed), _end_in_words(view)]
-    return ", ".join(part for part in parts if part)
-
-
-def _end_in_words(view: View) -> str:
     if view.ending is None:
-        return "cancelling" if view.cancel_requested else ""
-    words = {"done": "", "left": "the job goes on", "lost": "the service could not be asked"}
-    return words.get(view.ending, view.ending)
+        end = "cancelling" if view.cancel_requested else ""
+    else:
+        end = "" if view.ending == "done" else ENDED[view.ending]
+    parts = [state, counts(view), pace(view), duration(view.elapsed), end]
+    return ", ".join(part for part in parts if part)
 
 
 log: Final = logging.getLogger("webdata_nb")
@@ -402,15 +380,12 @@ class Html(StaticPainter):
     def paint(self, view: View) -> None:
         """Display or replace the bar, at most five times a second."""
         if time.monotonic() - self._painted_at >= REPAINT_S:
-            self._update(view)
+            self._output.show(mime_bundle(view))
+            self._painted_at = time.monotonic()
 
     def close(self, view: View) -> None:
         """Leave the last state in the notebook."""
         _close_output(self._output, view)
-
-    def _update(self, view: View) -> None:
-        self._output.show(mime_bundle(view))
-        self._painted_at = time.monotonic()
 
 
 def mime_bundle(view: View) -> dict[str, str]:
@@ -421,29 +396,22 @@ def mime_bundle(view: View) -> dict[str, str]:
 
 def render_html(view: View) -> str:
     """Return `view` as HTML, with the description escaped."""
-    colon = "" if view.ending is None else ":"
+    colon, track = ":", ""
+    if view.ending is None:
+        colon = ""
+        track = (
+            '<span style="flex:0 0 12em;height:.6em;background:#8883;border-radius:.3em">'
+            f'<span style="display:block;height:100%;width:{view.share:.0%};border-radius:.3em;'
+            f'background:{COLOURS[None]}"></span></span>'
+        )
+    name = f"<small>{html.escape(view.name)}</small>" if view.name else ""
     return (
         # The parts wrap in a narrow notebook.
         '<div style="display:flex;flex-wrap:wrap;gap:0 .8em;align-items:center;'
         f'padding:.2em .4em;line-height:1.5;{FONT}">'
         '<span style="max-width:100%;overflow:hidden;text-overflow:ellipsis;white-space:nowrap">'
         f"{_MARKS[view.ending]} {html.escape(view.description)}{colon}</span>"
-        f"{_track(view)}"
-        f"<span>{html.escape(status_line(view))}</span>{_name(view)}</div>"
-    )
-
-
-def _name(view: View) -> str:
-    return f"<small>{html.escape(view.name)}</small>" if view.name else ""
-
-
-def _track(view: View) -> str:
-    if view.ending is not None:
-        return ""
-    return (
-        '<span style="flex:0 0 12em;height:.6em;background:#8883;border-radius:.3em">'
-        f'<span style="display:block;height:100%;width:{view.share:.0%};border-radius:.3em;'
-        f'background:{COLOURS[view.ending]}"></span></span>'
+        f"{track}<span>{html.escape(status_line(view))}</span>{name}</div>"
     )
 
 
@@ -618,21 +586,16 @@ class ClickTap:
     def _read(self, frames: Frames) -> object:
         # Errors must not reach the kernel.
         with contextlib.suppress(Exception):
-            action = self._actions.get(self._clicked_comm(frames) or "")
-            if action is not None:
-                action()
+            _, parts = self._session.feed_identities(frames, copy=False)
+            # Reading the header alone checks the signature and does not mark it as seen.
+            message = self._session.deserialize(parts, content=False, copy=False)
+            if message["header"]["msg_type"] == "comm_msg":
+                content = self._session.unpack(message["content"])
+                is_click = content["data"].get("content", {}).get("event") == "click"
+                action = self._actions.get(str(content["comm_id"])) if is_click else None
+                if action is not None:
+                    action()
         return self._forward(frames)
-
-    def _clicked_comm(self, frames: Frames) -> str | None:
-        """Return the comm id of the clicked button, or None for any other message."""
-        _, parts = self._session.feed_identities(frames, copy=False)
-        # Reading the header alone checks the signature and does not mark it as seen.
-        message = self._session.deserialize(parts, content=False, copy=False)
-        if message["header"]["msg_type"] != "comm_msg":
-            return None
-        content = self._session.unpack(message["content"])
-        clicked = content["data"].get("content", {}).get("event") == "click"
-        return str(content["comm_id"]) if clicked else None
 
 
 @contextlib.contextmanager
@@ -653,8 +616,14 @@ def listen_for_clicks(kernel: Any, button: Any, action: Action) -> Iterator[Call
     # For an idle kernel: a cell that awaits, or a subshell.
     button.on_click(clicked)
     tap, comm_id = _install_tap(kernel, button, action)
+
+    def pump() -> None:
+        if tap is not None:
+            with contextlib.suppress(Exception):
+                tap.pump()
+
     try:
-        yield _safe_pump(tap)
+        yield pump
     finally:
         if tap is not None:
             with contextlib.suppress(Exception):
@@ -674,15 +643,6 @@ def _install_tap(kernel: Any, button: Any, action: Action) -> tuple[ClickTap | N
         log.info("the Cancel button works only after the cell has ended; use Stop", exc_info=True)
         return None, ""
     return tap, comm_id
-
-
-def _safe_pump(tap: ClickTap | None) -> Callable[[], None]:
-    def pump() -> None:
-        if tap is not None:
-            with contextlib.suppress(Exception):
-                tap.pump()
-
-    return pump
 
 
 Cancel = Callable[[], object]
@@ -711,19 +671,22 @@ class Panel:
             )
         self._output = CellOutput()
 
-    def _bundle(self, view: View) -> dict[str, Any]:
-        box = self._widgets.box
-        return {
-            "text/plain": view.description,
-            "text/html": without_widgets(view.description),
-            _WIDGET: {"version_major": 2, "version_minor": 0, "model_id": box.model_id},
-        }
-
     def paint(self, view: View) -> None:
         """Update the widgets at most five times a second, and at once after a click."""
         self._last = view
         if not self._output.displayed:
-            self._output.show(self._bundle(view))
+            model = {
+                "version_major": 2,
+                "version_minor": 0,
+                "model_id": self._widgets.box.model_id,
+            }
+            self._output.show(
+                {
+                    "text/plain": view.description,
+                    "text/html": without_widgets(view.description),
+                    _WIDGET: model,
+                }
+            )
         due = time.monotonic() - self._painted_at >= REPAINT_S
         if due or view.cancel_requested != self._widgets.cancel_requested:
             self._widgets.show(view)
@@ -795,7 +758,11 @@ class Widgets:
         goal = view.goal
         self.bar.max = max(1, goal or 1, view.completed)
         self.bar.value = min(view.completed, goal) if goal else 0
-        self.title.value = _one_line(view.description)
+        # On one line, which is cut off at the end of the box.
+        self.title.value = (
+            f'<div style="{FONT};white-space:nowrap;overflow:hidden;text-overflow:ellipsis">'
+            f"{html.escape(view.description)}</div>"
+        )
         line = html.escape(status_line(view))
         self.words.value = f'<div style="{FONT};line-height:1.5">{line}</div>'
         if view.cancel_requested and not self.button.disabled:
@@ -811,11 +778,3 @@ class Widgets:
                 if widget.has_trait(child) and getattr(widget, child) is not None:
                     getattr(widget, child).close()
             widget.close()
-
-
-def _one_line(text: str) -> str:
-    """Return `text` escaped, on one line that is cut off at the end of the box."""
-    return (
-        f'<div style="{FONT};white-space:nowrap;overflow:hidden;text-overflow:ellipsis">'
-        f"{html.escape(text)}</div>"
-    )

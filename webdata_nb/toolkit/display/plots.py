@@ -282,6 +282,9 @@ def rank_figure(
     times: Sequence[Any], series: Sequence[RankSeries], title: str, *, most: int
 ) -> Figure:
     """Draw the rank of each result over time: the `most` best in colour, the others in grey."""
+    from matplotlib import dates  # noqa: PLC0415 - as above
+    from matplotlib.lines import Line2D  # noqa: PLC0415 - as above
+
     lowest = max((rank for each in series for rank in each.ranks if rank is not None), default=1)
     figure = new_figure(9.4, min(12.0, 2.2 + 0.32 * lowest))
     axes = figure.subplots()
@@ -297,20 +300,24 @@ def rank_figure(
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#eeeeee")
     axes.set_axisbelow(True)
-    _format_dates(axes, times)
-    figure.legend(handles=_legend_handles(), loc="outside lower left", ncols=2, frameon=False)
-    figure.alt_text = _alternative_text(title, times, ordered)
-    return figure  # type: ignore[no-any-return] # matplotlib is an extra
-
-
-def _alternative_text(title: str, times: Sequence[Any], ordered: Sequence[RankSeries]) -> str:
-    """Return what the figure shows in sentences."""
+    untyped: Any = dates
+    locator = untyped.AutoDateLocator(minticks=2, maxticks=8)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator))
+    if len(times) == 1:
+        axes.set_xticks(list(times))
+    handles = [
+        Line2D([], [], **_marker_style(marker, "#444444"), label=label)
+        for marker, label in ((">", "entered"), ("x", "seen for the last time before it left"))
+    ]
+    figure.legend(handles=handles, loc="outside lower left", ncols=2, frameon=False)
     best = ", ".join(
         f"{each.name} (best {each.best}, last {each.ranks[-1] or 'missing'})"
         for each in ordered[:_NAMED]
     )
     period = f"{times[0]:%Y-%m-%d %H:%M} to {times[-1]:%Y-%m-%d %H:%M} UTC"
-    return f"{title}, {period}. Best results: {best}"
+    figure.alt_text = f"{title}, {period}. Best results: {best}"
+    return figure  # type: ignore[no-any-return] # matplotlib is an extra
 
 
 def _draw_series(
@@ -328,21 +335,16 @@ def _draw_series(
     last = ranked[-1]
     is_last = last == len(times) - 1
     if place is not None or is_last:
-        _annotate(axes, times[last], values[last], series.name, colour, is_last=is_last)
-
-
-def _annotate(axes: Axes, x: Any, y: float, name: str, colour: str, *, is_last: bool) -> None:
-    dark = "#777777" if colour == GREY else "#222222"
-    axes.annotate(
-        shorten(name, _LABEL),
-        (x, y),
-        (8, 0) if is_last else (4, -9),
-        textcoords="offset points",
-        va="center",
-        fontsize=8,
-        color=dark,
-        annotation_clip=False,
-    )
+        axes.annotate(
+            shorten(series.name, _LABEL),
+            (times[last], values[last]),
+            (8, 0) if is_last else (4, -9),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color="#777777" if colour == GREY else "#222222",
+            annotation_clip=False,
+        )
 
 
 def _marker_style(marker: str, colour: str) -> dict[str, Any]:
@@ -355,26 +357,6 @@ def _marker_style(marker: str, colour: str) -> dict[str, Any]:
         "linestyle": "none",
         "zorder": 3,
     }
-
-
-def _legend_handles() -> list[Any]:
-    from matplotlib.lines import Line2D  # noqa: PLC0415 - as above
-
-    return [
-        Line2D([], [], **_marker_style(marker, "#444444"), label=label)
-        for marker, label in ((">", "entered"), ("x", "seen for the last time before it left"))
-    ]
-
-
-def _format_dates(axes: Axes, times: Sequence[Any]) -> None:
-    from matplotlib import dates  # noqa: PLC0415 - as above
-
-    untyped: Any = dates
-    locator = untyped.AutoDateLocator(minticks=2, maxticks=8)
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator))
-    if len(times) == 1:
-        axes.set_xticks(list(times))
 
 
 def rank_series(snapshots: Sequence[Mapping[str, tuple[str, int]]]) -> list[RankSeries]:
@@ -685,6 +667,8 @@ class KindCount:
 
 def audit_figure(counts: Sequence[KindCount], title: str) -> Figure:
     """Return a bar for each kind of finding, the first at the top; `title` is what was audited."""
+    from matplotlib.patches import Patch  # noqa: PLC0415 - an extra, and slow to load
+
     top_kinds = list(counts[:MAX_KINDS])
     figure = new_figure(_WIDTH, 1.1 + _BAR_HEIGHT * max(1, len(top_kinds)))
     axes = figure.subplots()
@@ -701,15 +685,7 @@ def audit_figure(counts: Sequence[KindCount], title: str) -> Figure:
     figure.suptitle(
         shorten(title, _MAX_TITLE), x=0.01, ha="left", fontsize=10, family=list(font_families())
     )
-    _add_legend(figure, {each.severity for each in top_kinds})
-    listed = ", ".join(f"{each.findings} {each.name}" for each in top_kinds)
-    figure.alt_text = f"{title}: {listed}{_others(counts)}" if counts else f"{title}: no findings"
-    return figure  # type: ignore[no-any-return]
-
-
-def _add_legend(figure: Figure, severities: set[str]) -> None:
-    from matplotlib.patches import Patch  # noqa: PLC0415 - an extra, and slow to load
-
+    severities = {each.severity for each in top_kinds}
     patches = [
         Patch(color=color, label=name)
         for name, color in SEVERITY_COLORS.items()
@@ -719,6 +695,9 @@ def _add_legend(figure: Figure, severities: set[str]) -> None:
         figure.legend(
             handles=patches, loc="outside lower right", ncols=3, fontsize=8, frameon=False
         )
+    listed = ", ".join(f"{each.findings} {each.name}" for each in top_kinds)
+    figure.alt_text = f"{title}: {listed}{_others(counts)}" if counts else f"{title}: no findings"
+    return figure  # type: ignore[no-any-return]
 
 
 def _others(counts: Sequence[KindCount]) -> str:
@@ -1065,34 +1044,33 @@ def _draw_boxes(
     axes.set_axis_off()
     axes.set_xlim(0, levels)
     axes.set_ylim(total, 0)
-    for box in boxes:
-        _draw_box(axes, box, paint, least, _CHARACTERS // levels)
-
-
-def _draw_box(axes: Axes, box: SiteBox, paint: _Paint, least: float, width: int) -> None:
-    node, left = box.node, float(box.level)
     figure: Any = axes.get_figure()
-    edge = {
-        "edgecolor": figure.get_facecolor(),
-        "linewidth": 0.8 if box.height >= least else 0.0,
-    }
-    place = _add_rectangle(axes, (left, box.top), 1 - _GAP, box.height, paint.face(node), **edge)
-    top = box.top
-    for name, color in paint.colors.categories.items():
-        if count := node.categories[name]:
-            _add_rectangle(axes, (left, top), _STRIPE, count, color, linewidth=0)
-            top += count
-    if box.height >= least:
-        lines = int(box.height / least)
-        on_color = paint.scale is not None and node.mean is not None
-        _write(axes, box, paint.ink(node), place, lines=lines, width=width, on_color=on_color)
+    for box in boxes:
+        node, left, top = box.node, float(box.level), box.top
+        edge = {
+            "edgecolor": figure.get_facecolor(),
+            "linewidth": 0.8 if box.height >= least else 0.0,
+        }
+        place = _add_rectangle(axes, (left, top), 1 - _GAP, box.height, paint.face(node), **edge)
+        for name, color in paint.colors.categories.items():
+            if count := node.categories[name]:
+                _add_rectangle(axes, (left, top), _STRIPE, count, color, linewidth=0)
+                top += count
+        if box.height >= least:
+            lines, width = int(box.height / least), _CHARACTERS // levels
+            on_color = paint.scale is not None and node.mean is not None
+            _write(axes, box, paint.ink(node), place, lines=lines, width=width, on_color=on_color)
 
 
 def _write(
     axes: Axes, box: SiteBox, ink: str, place: Any, *, lines: int, width: int, on_color: bool
 ) -> None:
     """Write into a box of `lines` lines of `width` characters, and nowhere else."""
-    columns = _group_columns(box, lines, width) if box.grouped else [[_box_label(box.node, width)]]
+    if box.grouped:
+        columns = _group_columns(box, lines, width)
+    else:
+        count = "" if box.node.pages == 1 else f"  {box.node.pages:,}"
+        columns = [[f"{shorten(label(box.node), width - len(count))}{count}"]]
     for number, words in enumerate(columns):
         x = box.level + _STRIPE + 0.02 + number * (1 - _STRIPE - _GAP) / len(columns)
         middle = box.top + box.height / 2
@@ -1101,11 +1079,6 @@ def _write(
         text.set_clip_path(place)
         if on_color:
             text.set_gid(_ON_COLOR)
-
-
-def _box_label(node: SiteNode, width: int) -> str:
-    count = "" if node.pages == 1 else f"  {node.pages:,}"
-    return f"{shorten(label(node), width - len(count))}{count}"
 
 
 def _group_columns(box: SiteBox, lines: int, width: int) -> list[list[str]]:

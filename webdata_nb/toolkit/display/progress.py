@@ -140,7 +140,9 @@ class Listener:
             failed=sum(progress.failed.values()),
             failures=dict(progress.failed),
             links_checked=progress.links_checked,
-            **_credits(progress),
+            credits=progress.credits,
+            reserved=progress.credits_reserved,
+            unlimited=progress.credits_unlimited,
             status=progress.status.value,
         )
 
@@ -177,13 +179,11 @@ class Listener:
         now = time.monotonic()
         elapsed = int(now - self._began)
         view = replace(self.view, elapsed=elapsed, cancel_requested=self._cancelling)
-        if view != self._painted_view:
-            self._painted_view = view
-            self._paint(view, now)
-        elif self._painter is not None:
-            self._painter.poll_clicks()
-
-    def _paint(self, view: View, now: float) -> None:
+        if view == self._painted_view:
+            if self._painter is not None:
+                self._painter.poll_clicks()
+            return
+        self._painted_view = view
         # The rate changes with the clock, so it must not count as a change.
         self._rate = self._rate.with_sample(now, view.completed, view.goal)
         view = replace(view, rate=self._rate.rate, remaining=self._rate.remaining())
@@ -206,34 +206,21 @@ class Listener:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.view = replace(
-            self.view,
-            ending=_ending(kind, self.view.status, detach_on_interrupt=self.detach_on_interrupt),
-        )
-
-
-def _credits(progress: Progress) -> dict[str, Any]:
-    """Return the credits of the job, which a service need not report."""
-    return {
-        "credits": progress.credits,
-        "reserved": progress.credits_reserved,
-        "unlimited": progress.credits_unlimited,
-    }
-
-
-def _ending(
-    kind: type[BaseException] | None, status: str, *, detach_on_interrupt: bool
-) -> EndState:
-    if kind is None:
-        ends: dict[str, EndState] = {JobStatus.FAILED: "failed", JobStatus.CANCELLED: "cancelled"}
-        return ends.get(status, "done")
-    if issubclass(kind, JobTimeout):
-        return "left"
-    if issubclass(kind, JobCancelled):
-        return "cancelled"
-    if issubclass(kind, Exception):
-        return "failed" if not detach_on_interrupt or issubclass(kind, JobError) else "lost"
-    return "left" if detach_on_interrupt else "cancelled"
+        ending: EndState = "left" if self.detach_on_interrupt else "cancelled"
+        if kind is None:
+            ended: dict[str, EndState] = {
+                JobStatus.FAILED: "failed",
+                JobStatus.CANCELLED: "cancelled",
+            }
+            ending = ended.get(self.view.status, "done")
+        elif issubclass(kind, JobTimeout):
+            ending = "left"
+        elif issubclass(kind, JobCancelled):
+            ending = "cancelled"
+        elif issubclass(kind, Exception):
+            is_known = not self.detach_on_interrupt or issubclass(kind, JobError)
+            ending = "failed" if is_known else "lost"
+        self.view = replace(self.view, ending=ending)
 
 
 def choose(want: str | bool | None, cancel: Cancel | None = None) -> PainterFactory:

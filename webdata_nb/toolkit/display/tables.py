@@ -49,14 +49,6 @@ def first_thumbnail(values: Iterable[Any], *, side: int = THUMBNAIL_SIDE) -> str
 
 
 def _element(source: Path | io.BytesIO, side: int) -> str | None:
-    data = _small(source, side)
-    if data is None:
-        return None
-    text = base64.b64encode(data).decode()
-    return f'<img alt="" style="max-width:100%" src="data:image/png;base64,{text}">'
-
-
-def _small(source: Path | io.BytesIO, side: int) -> bytes | None:
     from PIL import Image  # noqa: PLC0415 - only where pictures are drawn
 
     try:
@@ -70,9 +62,10 @@ def _small(source: Path | io.BytesIO, side: int) -> bytes | None:
                 top.thumbnail((side, side))
                 out = io.BytesIO()
                 top.convert("RGBA").save(out, "PNG", optimize=True)
-                return out.getvalue()
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None
+    text = base64.b64encode(out.getvalue()).decode()
+    return f'<img alt="" style="max-width:100%" src="data:image/png;base64,{text}">'
 
 
 # Headers and short values stay on one line; a longer text wraps between words, in a box that is
@@ -272,18 +265,11 @@ class PictureBudget:
 
     def picture(self, column: str, value: Any) -> str | None:
         """Return the picture in a cell: bytes, or a downloaded file of a creative."""
-        values = self._candidates(column, value)
-        if self.left <= 0 or not values:
+        if self.left <= 0 or not (isinstance(value, bytes) or column in _FILES):
             return None
-        drawn = first_thumbnail(values, side=self.side)
+        drawn = first_thumbnail(value if isinstance(value, list) else [value], side=self.side)
         self.left -= drawn is not None
         return drawn
-
-    def _candidates(self, column: str, value: Any) -> list[Any]:
-        if isinstance(value, bytes):
-            return [value]
-        values = value if isinstance(value, list) else [value]
-        return values if column in _FILES else []
 
 
 _SUMMARY: Final = 80
@@ -455,11 +441,7 @@ def _card(row: Mapping[str, Any]) -> str:
     name = html.escape(f"{row.get('position', '')}. {row.get('creative_id', '')}")
     error = row.get("error")
     wrong = f"<div>\u26a0 {html.escape(error)}</div>" if isinstance(error, str) else ""
-    return f'<div style="{_CARD}">{_card_image(row)}<div><b>{name}</b></div>{lines}{wrong}</div>'
-
-
-def _card_image(row: Mapping[str, Any]) -> str:
-    """Return the first downloaded picture as a small one of our own making."""
     assets = row.get("assets")
     files = [row.get("preview"), *(assets if isinstance(assets, list) else [])]
-    return first_thumbnail(files) or "<div>(no picture here)</div>"
+    picture = first_thumbnail(files) or "<div>(no picture here)</div>"
+    return f'<div style="{_CARD}">{picture}<div><b>{name}</b></div>{lines}{wrong}</div>'
