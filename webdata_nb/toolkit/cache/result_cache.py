@@ -1256,23 +1256,16 @@ class ResultCache:
         mode = "offline mode is on (offline=, WEBDATA_OFFLINE)"
         if not self.options.cache or self.options.refresh:
             return f"{mode}, and cache=False or refresh=True rule the cache out"
-        call = "this call"
-        if self.spec is not None:
-            call = f"this {self.spec.op} of {receipt.shorten(self.spec.subject)}"
+        spec = self.spec
+        if spec is None:
+            return f"{mode}, and the cache has no result of this call: run it online once"
+        call = f"this {spec.op} of {receipt.shorten(spec.subject)}"
         message = f"{mode}, and the cache has no result of {call}: run it online once"
-        closest = self._closest_request()
-        return f"{message}. {closest}" if closest else message
-
-    def _closest_request(self) -> str:
-        """Return a sentence about the cached request that is most similar to this one."""
-        if self.spec is None:
-            return ""
-        spec, now = self.spec, datetime.now(UTC)
-        wanted = CachedRequest(spec.op, spec.subject, spec.public_request, now)
+        wanted = CachedRequest(spec.op, spec.subject, spec.public_request, datetime.now(UTC))
         closest = closest_request(self.root, wanted, self.scope.service)
         if closest is None:
-            return "cache.ls() lists what it has"
-        return f"The closest cached request is {closest.describe(wanted)}"
+            return f"{message}. cache.ls() lists what it has"
+        return f"{message}. The closest cached request is {closest.describe(wanted)}"
 
     def newest_snapshot(self, columns: Sequence[str]) -> Snapshot | None:
         """Return the newest snapshot of any age, for comparison; None where the cache is off.
@@ -1376,8 +1369,13 @@ class ResultCache:
             path = self._write(lambda: put(self.root, self.key, table, attrs, now=finished_at).path)
         if path is not None:
             if result.receipt_entries is not None:
-                _write_receipt(path, result.receipt_entries)
-            self._set_job_file(outcome.job_id, path)
+                try:
+                    write_receipt(path, result.receipt_entries)
+                except OSError as error:  # the rows are valid without it
+                    log.warning("the receipt beside %s cannot be written: %s", path, error)
+            job_ref = None if outcome.job_id is None else self.read_job_ref(outcome.job_id)
+            if job_ref is not None:
+                self.write_job_ref(replace(job_ref, file=str(path)))
         return replace(
             result, table=table, attrs={**attrs, **self._state(path)}, receipt_entries=None
         )
@@ -1469,22 +1467,8 @@ class ResultCache:
         """Store the reference to a job, so that `job()` finds it."""
         write_job_ref(self.root, self.scope.service, self.scope.identity, job_ref)
 
-    def _set_job_file(self, job_id: str | None, path: Path) -> None:
-        """Store the cache file of a job's rows in its reference."""
-        job_ref = None if job_id is None else self.read_job_ref(job_id)
-        if job_ref is not None:
-            self.write_job_ref(replace(job_ref, file=str(path)))
-
 
 def find_job_ref(job_id: str, options: CallOptions) -> JobRef | None:
     """Return the stored reference to a job of this service and account; None if there is none."""
     scope = options.connection.scope(options.settings)
     return read_job_ref(options.settings.cache_dir, scope.service, scope.identity, job_id)
-
-
-def _write_receipt(path: Path, entries: Sequence[ReceiptEntry]) -> None:
-    """Write the receipt beside the rows; the rows are valid without it."""
-    try:
-        write_receipt(path, entries)
-    except OSError as error:
-        log.warning("the receipt beside %s cannot be written: %s", path, error)
