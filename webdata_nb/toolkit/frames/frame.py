@@ -460,8 +460,12 @@ class CallReceipt(dict[str, Any]):
     def _lines(self) -> dict[str, str]:
         """Return each value that is present as text, the summary first."""
         ordered = {"line": self.get("line"), **self}
-        texts = {name: _line(value) for name, value in ordered.items()}
-        return {name: text for name, text in texts.items() if text}
+        lines: dict[str, str] = {}
+        for name, value in ordered.items():
+            longest = _LONGEST_TEXT if isinstance(value, str) else _LONGEST_ENTRIES
+            if words := " ".join(_text(value).split()):
+                lines[name] = words if len(words) <= longest else f"{words[: longest - 1]}…"
+        return lines
 
     def __deepcopy__(self, memo: dict[int, Any]) -> CallReceipt:
         return CallReceipt(copy.deepcopy(dict(self), memo))
@@ -480,13 +484,6 @@ def _text(value: object) -> str:
         is_nested = any(isinstance(each, Mapping | list) for each in value)
         return dumps(value) if is_nested else ", ".join(map(_text, value))
     return str(value)
-
-
-def _line(value: object) -> str:
-    """Return a value on one line, which is cut if it is long."""
-    words = " ".join(_text(value).split())
-    longest = _LONGEST_TEXT if isinstance(value, str) else _LONGEST_ENTRIES
-    return words if len(words) <= longest else f"{words[: longest - 1]}…"
 
 
 Convert = Callable[["pd.Series[Any]"], Any]
@@ -524,7 +521,8 @@ def _image_cells(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _workbook_cells(column: pd.Series[Any], cut: list[int]) -> pd.Series[Any]:
-    if getattr(column.dtype, "tz", None) or _has_arrow_zone(column):
+    # Of times of pandas, and of those of Arrow.
+    if getattr(getattr(column.dtype, "pyarrow_dtype", column.dtype), "tz", None):
         times: Any = column.dt.tz_convert("UTC").dt.tz_localize(None)
         years = times.dt.year.dropna()
         in_range = years.between(MIN_YEAR, _MAX_WORKBOOK_YEAR).all()
@@ -539,7 +537,12 @@ def _workbook_cells(column: pd.Series[Any], cut: list[int]) -> pd.Series[Any]:
     too_long = sum(isinstance(text, str) and len(text) > MAX_CELL_CHARS for text in values)
     if too_long:
         cut.append(too_long)
-    return pd.Series(map(_workbook_text, values), column.index, dtype=object)
+    for number, value in enumerate(values):
+        if isinstance(value, str):
+            text = _NOT_IN_WORKBOOKS.sub("", value)
+            is_short = len(text) <= MAX_CELL_CHARS
+            values[number] = text if is_short else f"{text[: MAX_CELL_CHARS - 1]}…"
+    return pd.Series(values, column.index, dtype=object)
 
 
 def _is_for_xlsxwriter(target: object, options: Mapping[str, Any]) -> bool:
@@ -548,21 +551,6 @@ def _is_for_xlsxwriter(target: object, options: Mapping[str, Any]) -> bool:
     engine = options.get("engine") or pd.get_option("io.excel.xlsx.writer")
     is_workbook = not isinstance(target, str | PathLike) or str(target).endswith(".xlsx")
     return is_workbook and engine in {"auto", "xlsxwriter"}
-
-
-def _workbook_text(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    text = _NOT_IN_WORKBOOKS.sub("", value)
-    return text if len(text) <= MAX_CELL_CHARS else f"{text[: MAX_CELL_CHARS - 1]}…"
-
-
-def _has_arrow_zone(column: pd.Series[Any]) -> bool:
-    dtype = column.dtype
-    if not isinstance(dtype, pd.ArrowDtype):
-        return False
-    arrow_type = dtype.pyarrow_dtype
-    return pa.types.is_timestamp(arrow_type) and arrow_type.tz is not None
 
 
 def _may_have_images(column: pd.Series[Any]) -> bool:
@@ -643,16 +631,13 @@ class ResultFrame(pd.DataFrame):
 
 def from_columns(columns: Mapping[Any, Any], index: Any = None) -> ResultFrame:
     """Return a frame of columns; those with values of JSON get their dtype."""
-    return ResultFrame(
-        {name: _with_nested_dtype(column) for name, column in columns.items()}, index=index
-    )
-
-
-def _with_nested_dtype(column: Any) -> Any:
-    if not isinstance(column, pd.Series) or column.dtype != object:
-        return column
-    kinds = {type(value) for value in column.dropna()}
-    return column if kinds <= {str} or kinds <= {bytes} else column.astype(JSON_DTYPE)
+    typed = dict(columns)
+    for name, column in columns.items():
+        if isinstance(column, pd.Series) and column.dtype == object:
+            kinds = {type(value) for value in column.dropna()}
+            if not (kinds <= {str} or kinds <= {bytes}):
+                typed[name] = column.astype(JSON_DTYPE)
+    return ResultFrame(typed, index=index)
 
 
 DtypeBackend = Literal["pandas", "pyarrow"]
@@ -694,9 +679,24 @@ def build(
         The values of list and JSON columns, if known from `rows.batch`.
     """
     table = table.select(list(columns)) if columns is not None else table
-    frame = (
-        _to_arrow_backed(table) if dtype_backend == "pyarrow" else _to_native(table, objects or {})
-    )
+    if dtype_backend == "pyarrow":
+        # pandas neither compares lists of Arrow types nor reads its own files with them.
+        lists = [field.name for field in table.schema if pa.types.is_list(field.type)]
+        plain = _without_metadata(table).drop_columns(lists).to_pandas(types_mapper=pd.ArrowDtype)
+        # Arrays, because pandas would align series with the index.
+        arrays = {
+            name: NestedArray.of_arrow(table[name]) if name in lists else plain[name].array
+            for name in table.column_names
+        }
+    else:
+        known = objects or {}
+        arrays = {
+            field.name: NestedArray(known[field.name], NestedDtype(field.type))
+            if known.get(field.name)
+            else _native_array(field, table[field.name])
+            for field in table.schema
+        }
+    frame = ResultFrame(arrays, index=pd.RangeIndex(table.num_rows), copy=False)
     if attrs is not None:
         frame.attrs = {ATTRS: CallReceipt(attrs)}
     return frame
@@ -804,28 +804,6 @@ def to_polars(table: pa.Table) -> PolarsFrame:
     """Convert a table to a polars frame without copying its buffers."""
     polars_frame: PolarsFrame = require_polars().from_arrow(_without_metadata(table), rechunk=False)
     return polars_frame
-
-
-def _to_arrow_backed(table: pa.Table) -> pd.DataFrame:
-    # pandas neither compares lists of Arrow types nor reads its own files with them.
-    lists = [field.name for field in table.schema if pa.types.is_list(field.type)]
-    plain = _without_metadata(table).drop_columns(lists).to_pandas(types_mapper=pd.ArrowDtype)
-    # Arrays, because pandas would align series with the index.
-    columns = {
-        name: NestedArray.of_arrow(table[name]) if name in lists else plain[name].array
-        for name in table.column_names
-    }
-    return ResultFrame(columns, index=pd.RangeIndex(table.num_rows), copy=False)
-
-
-def _to_native(table: pa.Table, objects: Mapping[str, list[Any]]) -> pd.DataFrame:
-    columns = {
-        field.name: NestedArray(objects[field.name], NestedDtype(field.type))
-        if objects.get(field.name)
-        else _native_array(field, table[field.name])
-        for field in table.schema
-    }
-    return ResultFrame(columns, index=pd.RangeIndex(table.num_rows), copy=False)
 
 
 def _native_array(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> Any:

@@ -66,22 +66,19 @@ def _with_labels(op: TableName, names: Sequence[str], part: InputRows) -> pa.Tab
         values["fetched_at"] = pa.array([part.at] * rows, schemas.WHEN)
     arrays = [values.get(field.name, pa.nulls(rows, field.type)) for field in schema]
     stacked = pa.table(arrays, schema=schema)
-    return stacked if part.error is None else pa.concat_tables([stacked, _error_row(schema, part)])
-
-
-def _error_row(schema: pa.Schema, part: InputRows) -> pa.Table:
+    if part.error is None:
+        return stacked
     row: dict[str, Any] = {**part.labels, "success": False, "error": part.error}
     if "status" in schema.names:
         row["status"] = "failed"
-    if part.table is None or not part.table.num_rows:
+    if not rows:
         row["url"] = part.labels.get("start_url")
     if "scraped" in schema.names:
         row["scraped"] = False
     if "fetched_at" in schema.names:
         row["fetched_at"] = part.at
-    return pa.table(
-        [pa.array([row.get(field.name)], field.type) for field in schema], schema=schema
-    )
+    cells = [pa.array([row.get(field.name)], field.type) for field in schema]
+    return pa.concat_tables([stacked, pa.table(cells, schema=schema)])
 
 
 def with_time(name: str, table: pa.Table, at: datetime | None) -> pa.Table:
@@ -147,21 +144,18 @@ def replace_rows(df: pd.DataFrame, replacements: Mapping[int, pd.DataFrame]) -> 
     pieces: list[pd.DataFrame] = []
     begin = 0
     for index in sorted(replacements):
-        pieces += [df.iloc[begin:index], _with_columns_of(df, replacements[index])]
+        piece = replacements[index]
+        columns: dict[str, Any] = {
+            name: piece[name].astype(df[name].dtype)
+            if name in piece.columns
+            else pd.Series([None] * len(piece), dtype=object).astype(df[name].dtype)
+            for name in df.columns
+        }
+        pieces += [df.iloc[begin:index], pd.DataFrame(columns)]
         begin = index + 1
     result: pd.DataFrame = pd.concat([*pieces, df.iloc[begin:]], ignore_index=True)
     result.attrs = dict(df.attrs)
     return result
-
-
-def _with_columns_of(df: pd.DataFrame, piece: pd.DataFrame) -> pd.DataFrame:
-    columns: dict[str, Any] = {
-        name: piece[name].astype(df[name].dtype)
-        if name in piece.columns
-        else pd.Series([None] * len(piece), dtype=object).astype(df[name].dtype)
-        for name in df.columns
-    }
-    return pd.DataFrame(columns)
 
 
 def texts_at(df: pd.DataFrame, column: str, indices: Sequence[int]) -> list[str | None]:

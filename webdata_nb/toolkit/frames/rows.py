@@ -114,31 +114,6 @@ def _item_fields(data_type: pa.DataType) -> dict[str, pa.DataType]:
     return {field.name: field.type for field in struct if field.name != schemas.EXTRA}
 
 
-def _items_fit(values: Sequence[Any], data_type: pa.DataType) -> bool:
-    """Return whether all items are objects of fields of the format, with values of their types.
-
-    Arrow would drop other fields and truncate numbers.
-    """
-    if not _has_only_types(values, list):
-        return False
-    items = _flat(values)
-    if not {dict}.issuperset(map(type, items)):
-        return False
-    fields = _item_fields(data_type)
-    names = set(chain.from_iterable(set(map(tuple, items))))
-    return names <= fields.keys() and all(
-        _has_only_types([item.get(name) for item in items], _PYTHON_TYPES[fields[name]])
-        for name in names
-    )
-
-
-def _are_complete(values: Sequence[Any], field: pa.Field[Any]) -> bool:
-    """Return whether items that fit, if any, have every field, as those of frames have."""
-    if not schemas.has_items(field):
-        return True
-    return {len(_item_fields(field.type))}.issuperset(map(len, _flat(values)))
-
-
 def _flat(values: Iterable[Any]) -> list[Any]:
     return list(chain.from_iterable(filter(None, values)))
 
@@ -371,19 +346,38 @@ def batch(table: TableName, rows: Sequence[Row], *, memory: Pool = None) -> Call
         rows = [complete(row) for row in rows]
     present: set[str] = set().union(*rows)
     known = [each for each in schema if each.name != schemas.EXTRA]
-    extra = _unknown(rows, present, frozenset(each.name for each in known))
+    known_names = frozenset(each.name for each in known)
+    extra: Extra = {}
+    if not present <= known_names:
+        for number, row in enumerate(rows):
+            unknown = {name: value for name, value in row.items() if name not in known_names}
+            if unknown:
+                extra[number] = unknown
+    names = [each.name for each in known if each.name in present]
+    # Row by row, which uses the CPU cache best.
+    tuples = (tuple(map(row.get, names)) for row in rows)
+    values_by_name = dict(zip(names, map(list, zip(*tuples, strict=True)), strict=False))
     columns: list[Column] = []
     objects: dict[str, Values] = {}
-    values_by_name = _to_columns(rows, [each.name for each in known if each.name in present])
     for each in known:
         if each.name not in present:
             columns.append(pa.nulls(len(rows), each.type, memory))
             continue
         values = values_by_name[each.name]
         column = _convert_at_once(each, values, memory)
-        if column is None:
-            column = _convert_each(each, values, extra, memory)
-        elif schemas.holds_objects(each) and _are_complete(values, each):
+        if column is None:  # what does not fit moves to `extra`
+            encode, _ = _ENCODERS[schemas.kind(each) or each.type]
+            encoded = [None if value is None else encode(value) for value in values]
+            for number, value in enumerate(encoded):
+                if value is _MISFIT:
+                    extra.setdefault(number, {})[each.name] = values[number]
+                    encoded[number] = None
+            column = _cast(encoded, each.type, memory)
+        elif schemas.holds_objects(each) and (
+            # Each item has every field, as those of frames have.
+            not schemas.has_items(each)
+            or {len(_item_fields(each.type))}.issuperset(map(len, _flat(values)))
+        ):
             objects[each.name] = values
         columns.append(column)
     extra_texts = [dumps(extra[row]) if row in extra else None for row in range(len(rows))]
@@ -410,14 +404,6 @@ def trimmed_batch(
     return result
 
 
-def _to_columns(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Values]:
-    """Convert rows to columns, row by row, which uses the CPU cache best."""
-    tuples = [tuple(map(row.get, names)) for row in rows]
-    return {
-        name: list(column) for name, column in zip(names, zip(*tuples, strict=True), strict=False)
-    }
-
-
 def concat(table: TableName, batches: Sequence[CallResult]) -> CallResult:
     """Concatenate batches of one table without copying."""
     if len(batches) == 1:
@@ -434,17 +420,6 @@ def concat(table: TableName, batches: Sequence[CallResult]) -> CallResult:
 def to_table(table: TableName, rows: Sequence[Row]) -> pa.Table:
     """Convert `rows` to an Arrow table with the full schema of `table`."""
     return batch(table, rows).table
-
-
-def _unknown(rows: Sequence[Row], present: set[str], known: frozenset[str]) -> Extra:
-    """Return the fields without a column, by row."""
-    if present <= known:
-        return {}
-    unknown = (
-        (number, {name: value for name, value in row.items() if name not in known})
-        for number, row in enumerate(rows)
-    )
-    return {number: fields for number, fields in unknown if fields}
 
 
 def _with_metadata_fields(row: Row) -> Row:
@@ -544,17 +519,6 @@ def _cast(values: Values, data_type: pa.DataType, memory: Pool) -> Column:
     return pa.chunked_array([make_array(values[at : at + _CHUNK], data_type) for at in starts])
 
 
-def _convert_each(field: pa.Field[Any], values: Values, extra: Extra, memory: Pool) -> Column:
-    """Convert each value, and move those that do not fit to `extra`."""
-    encode, _ = _ENCODERS[schemas.kind(field) or field.type]
-    encoded = [None if value is None else encode(value) for value in values]
-    for number, value in enumerate(encoded):
-        if value is _MISFIT:
-            extra.setdefault(number, {})[field.name] = values[number]
-            encoded[number] = None
-    return _cast(encoded, field.type, memory)
-
-
 def _has_only_types(values: Iterable[Any], *types: type) -> bool:
     return {NoneType, *types}.issuperset(map(type, values))
 
@@ -569,15 +533,6 @@ def _if_json(values: Values) -> Values | None:
         return [None if value is None else orjson.dumps(value).decode() for value in values]
     except TypeError:
         return None
-
-
-def _if_texts(values: Values) -> Values | None:
-    """Check for lists only: Arrow rejects wrong items, but reads a string as a list of letters."""
-    return values if _has_only_types(values, list) else None
-
-
-def _encode_text(value: Any) -> Any:
-    return well_formed(value) if isinstance(value, str) else _MISFIT
 
 
 def _encode_texts(value: Any) -> Any:
@@ -602,10 +557,6 @@ def _encode_float(value: Any) -> Any:
         return _MISFIT
 
 
-def _encode_boolean(value: Any) -> Any:
-    return value if isinstance(value, bool) else _MISFIT
-
-
 def _encode_timestamp(value: Any) -> Any:
     try:
         moment = datetime.fromisoformat(value)
@@ -626,15 +577,34 @@ def _encode_items(value: Any, data_type: pa.DataType) -> Any:
 
 
 def _if_items(values: Values, data_type: pa.DataType) -> Values | None:
-    return values if _items_fit(values, data_type) else None
+    """Return `values` if all items are objects of fields of the format, with values of their types.
+
+    Arrow would drop other fields and truncate numbers.
+    """
+    if not _has_only_types(values, list):
+        return None
+    items = _flat(values)
+    if not {dict}.issuperset(map(type, items)):
+        return None
+    fields = _item_fields(data_type)
+    names = set(chain.from_iterable(set(map(tuple, items))))
+    fit = names <= fields.keys() and all(
+        _has_only_types([item.get(name) for item in items], _PYTHON_TYPES[fields[name]])
+        for name in names
+    )
+    return values if fit else None
 
 
 # By column type: the encoder of one value, and the check for converting a whole column.
 _ENCODERS: Final[dict[object, tuple[Encode, Callable[[Values], Values | None]]]] = {
     schemas.JSON: (dumps, _if_json),
     schemas.PNG: (_encode_image, lambda _values: None),
-    schemas.TEXT: (_encode_text, partial(_if_only, types=(str,))),
-    schemas.TEXTS: (_encode_texts, _if_texts),
+    schemas.TEXT: (
+        lambda value: well_formed(value) if isinstance(value, str) else _MISFIT,
+        partial(_if_only, types=(str,)),
+    ),
+    # Arrow rejects wrong items, but reads a string as a list of letters.
+    schemas.TEXTS: (_encode_texts, partial(_if_only, types=(list,))),
     schemas.WHEN: (_encode_timestamp, partial(_if_only, types=(str,))),
     **{
         each: (partial(_encode_items, data_type=each), partial(_if_items, data_type=each))
@@ -644,5 +614,8 @@ _ENCODERS: Final[dict[object, tuple[Encode, Callable[[Values], Values | None]]]]
     pa.int64(): (partial(_encode_integer, bounds=_INT64), partial(_if_only, types=(int,))),
     pa.int16(): (partial(_encode_integer, bounds=_INT16), partial(_if_only, types=(int,))),
     pa.float64(): (_encode_float, partial(_if_only, types=(int, float))),
-    pa.bool_(): (_encode_boolean, partial(_if_only, types=(bool,))),
+    pa.bool_(): (
+        lambda value: value if isinstance(value, bool) else _MISFIT,
+        partial(_if_only, types=(bool,)),
+    ),
 }
