@@ -73,14 +73,16 @@ def csv_bytes(table: pa.Table) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(escape_formula(name) for name in table.schema.names)
-    writer.writerows([_csv_cell(value) for value in row] for row in zip(*columns, strict=True))
+    writer.writerows(
+        [
+            ""
+            if value is None
+            else escape_formula(value if isinstance(value, str) else orjson.dumps(value).decode())
+            for value in row
+        ]
+        for row in zip(*columns, strict=True)
+    )
     return text.getvalue().encode()
-
-
-def _csv_cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return escape_formula(value if isinstance(value, str) else orjson.dumps(value).decode())
 
 
 def require_xlsxwriter() -> ModuleType:
@@ -117,7 +119,30 @@ def xlsx_bytes(table: pa.Table, attrs: Mapping[str, Any]) -> tuple[bytes, str]:
     data, cuts = io.BytesIO(), _Cuts(rows=max(0, table.num_rows - _MAX_ROWS))
     with require_xlsxwriter().Workbook(data, _WORKBOOK_OPTIONS) as book:
         bold = book.add_format({"bold": True})
-        _write_rows(book.add_worksheet("rows"), table.slice(0, _MAX_ROWS), bold, cuts)
+        sheet = book.add_worksheet("rows")
+        sheet.freeze_panes(1, 0)
+        shown = table.slice(0, _MAX_ROWS)
+        for number, field in enumerate(shown.schema):
+            sheet.write_string(0, number, field.name, bold)
+            column = shown[field.name]
+            match schemas.kind(field):
+                case schemas.PNG:
+                    values: list[Any] = [None] * len(column)
+                case schemas.JSON:
+                    values = column.to_pylist()
+                case _:
+                    values = json_values(field, column)
+            cells = [_cell(value, field, cuts) for value in values]
+            widths = [len(str(cell)) for cell in cells if cell is not None]
+            sheet.set_column(number, number, min(_MAX_WIDTH, max([len(field.name), *widths]) + 2))
+            for row, cell in enumerate(cells, 1):
+                if isinstance(cell, str):
+                    # Without a format, a text that begins with = stays a text.
+                    sheet.write_string(row, number, cell)
+                elif cell is not None:
+                    sheet.write(row, number, cell)
+        if shown.num_columns:
+            sheet.autofilter(0, 0, shown.num_rows, shown.num_columns - 1)
         sheet = book.add_worksheet("receipt")
         sheet.set_column(0, 0, 20)
         sheet.set_column(1, 1, _MAX_WIDTH)
@@ -128,51 +153,18 @@ def xlsx_bytes(table: pa.Table, attrs: Mapping[str, Any]) -> tuple[bytes, str]:
     return data.getvalue(), cuts.message()
 
 
-def _write_rows(sheet: Any, table: pa.Table, bold: Any, cuts: _Cuts) -> None:
-    sheet.freeze_panes(1, 0)
-    for number, field in enumerate(table.schema):
-        sheet.write_string(0, number, field.name, bold)
-        values = [_cell(value, field, cuts) for value in _values(field, table[field.name])]
-        widths = [len(str(value)) for value in values if value is not None]
-        sheet.set_column(number, number, min(_MAX_WIDTH, max([len(field.name), *widths]) + 2))
-        for row, value in enumerate(values, 1):
-            if isinstance(value, str):
-                # Without a format, a text that begins with = stays a text.
-                sheet.write_string(row, number, value)
-            elif value is not None:
-                sheet.write(row, number, value)
-    if table.num_columns:
-        sheet.autofilter(0, 0, table.num_rows, table.num_columns - 1)
-
-
-def _values(field: pa.Field[Any], column: pa.ChunkedArray[Any]) -> list[Any]:
-    if schemas.kind(field) == schemas.PNG:
-        return [None] * len(column)
-    if schemas.kind(field) == schemas.JSON:
-        texts: list[Any] = column.to_pylist()
-        return texts
-    return json_values(field, column)
-
-
 def _cell(value: Any, field: pa.Field[Any], cuts: _Cuts) -> Any:
-    if pa.types.is_timestamp(field.type):
-        return _time_or_text(value)
+    if pa.types.is_timestamp(field.type) and value is not None:
+        with suppress(ValueError):
+            # In UTC without a zone, which workbooks do not have.
+            time = datetime.fromisoformat(value).replace(tzinfo=None)
+            return time if time.year >= MIN_YEAR else value
     if isinstance(value, list | dict):
         value = dumps(value)
     if isinstance(value, str) and len(value) > MAX_CELL_CHARS:
         cuts.texts += 1
         return f"{value[: MAX_CELL_CHARS - 1]}…"
     return value
-
-
-def _time_or_text(text: str | None) -> datetime | str | None:
-    """Return a time in UTC without a zone, which workbooks do not have."""
-    if text is None:
-        return None
-    with suppress(ValueError):
-        time = datetime.fromisoformat(text).replace(tzinfo=None)
-        return time if time.year >= MIN_YEAR else text
-    return text
 
 
 SUFFIXES: Final = (".parquet", ".jsonl", ".csv", ".xlsx")
@@ -367,7 +359,16 @@ def write(
         The file cannot be written.
     """
     form = form or str(path).rpartition(".")[2].lower()
-    data, cuts = _encoded(table, attrs, form)
+    cuts = ""
+    match form:
+        case "csv":
+            data: pa.Buffer | bytes = csv_bytes(table)
+        case "xlsx":
+            data, cuts = xlsx_bytes(table, attrs)
+        case "jsonl":
+            data = json_lines(table)
+        case _:
+            data = storage.encode(table, own={}, attrs=attrs)
     if isinstance(path, str):
         storage.write_url(path, data)
     else:
@@ -377,18 +378,6 @@ def write(
         caller.warn(f"{path}: {_LOSSES[form]}")
     if cuts:
         caller.warn(f"{path}: {cuts}")
-
-
-def _encoded(table: pa.Table, attrs: Mapping[str, Any], form: str) -> tuple[pa.Buffer | bytes, str]:
-    """Return the bytes of the file, and a message about values that were cut."""
-    match form:
-        case "csv":
-            return csv_bytes(table), ""
-        case "xlsx":
-            return xlsx_bytes(table, attrs)
-        case "jsonl":
-            return json_lines(table), ""
-    return storage.encode(table, own={}, attrs=attrs), ""
 
 
 _LOSSES: Final = {"csv": CSV_LOSSES, "xlsx": XLSX_LOSSES}
@@ -520,12 +509,9 @@ def read_csv_export(path: str | PathLike[str]) -> pd.DataFrame:
         caller.warn(PARTIAL_WARNING.format(path=fspath(path)))
     texts = cells.map(unescape_formula).astype("str").where(cells != "")
     kinds = [kind for kind, names in _EXPORT_COLUMNS.items() if names <= set(texts.columns)]
-    kind = kinds[0] if len(kinds) == 1 else None
-    return texts if kind is None else _typed(texts, kind)
-
-
-def _typed(texts: pd.DataFrame, kind: TableName) -> pd.DataFrame:
-    """Return the columns that frames of this kind have with their types."""
+    if len(kinds) != 1:
+        return texts
+    kind = kinds[0]
     known = [name for name in texts.columns if name in schemas.SCHEMAS[kind].names]
     columns = [_parsed_cells(schemas.SCHEMAS[kind].field(name), texts[name]) for name in known]
     parsed = [dict(zip(known, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -539,21 +525,16 @@ def _typed(texts: pd.DataFrame, kind: TableName) -> pd.DataFrame:
 
 
 def _parsed_cells(field: pa.Field[Any], column: pd.Series[Any]) -> list[Any]:
-    parse = _parser(field)
-    return [None if pd.isna(text) else _parsed(text, parse) for text in column.tolist()]
-
-
-def _parser(field: pa.Field[Any]) -> Callable[[str], Any]:
-    if schemas.kind(field) == schemas.JSON:
-        return orjson.loads
-    return next((parse for has_type, parse in _PARSERS if has_type(field.type)), str)
-
-
-def _parsed(text: str, parse: Callable[[str], Any]) -> Any:
-    """Return the parsed cell, or its text, which then goes into `extra`."""
-    with suppress(ValueError, KeyError):
-        return parse(text)
-    return text
+    parse: Callable[[str], Any] = orjson.loads
+    if schemas.kind(field) != schemas.JSON:
+        parse = next((parse for has_type, parse in _PARSERS if has_type(field.type)), str)
+    cells = [None if pd.isna(text) else text for text in column.tolist()]
+    for number, text in enumerate(cells):
+        if text is not None:
+            # What cannot be parsed stays a text, which then goes into `extra`.
+            with suppress(ValueError, KeyError):
+                cells[number] = parse(text)
+    return cells
 
 
 # Writes the pages of a frame to a WARC file, and appends receipts to the archives of crawls.
@@ -570,8 +551,17 @@ def append_receipt(path: Path, attrs: Mapping[str, Any]) -> None:
     secrets.
     """
     with path.open("r+b", buffering=0) as file:
-        if is_of_crawl(file, attrs["job_id"]):
-            _append(file, receipt_record(attrs))
+        if not is_of_crawl(file, attrs["job_id"]):
+            return
+        rest = memoryview(receipt_record(attrs))
+        end = file.seek(0, SEEK_END)
+        try:
+            while rest:
+                rest = rest[file.write(rest) :]
+        except OSError as error:
+            file.truncate(end)  # nothing of the record
+            error.add_note("the archive is complete but for the receipt: crawl_df reads it")
+            raise
 
 
 def receipt_record(attrs: Mapping[str, Any]) -> bytes:
@@ -590,19 +580,6 @@ def is_of_crawl(file: FileIO, job_id: str) -> bool:
     except zlib.error:
         return False
     return f"\r\nisPartOf: urn:uuid:{job_id}\r\n".encode() in start
-
-
-def _append(file: FileIO, record: bytes) -> None:
-    """Append a record, or nothing of it if the disk is full."""
-    end = file.seek(0, SEEK_END)
-    try:
-        rest = memoryview(record)
-        while rest:
-            rest = rest[file.write(rest) :]
-    except OSError as error:
-        file.truncate(end)
-        error.add_note("the archive is complete but for the receipt: crawl_df reads it")
-        raise
 
 
 _ROWS_AT_A_TIME: Final = 50
@@ -682,7 +659,15 @@ def to_warc(df: pd.DataFrame, target: str | Path) -> None:
 
 def _records(df: pd.DataFrame, attrs: Mapping[str, Any]) -> Iterator[bytes]:
     source = _written_file(attrs)
-    yield _info_record(attrs, _RECONSTRUCTED if source is None else _COPIED)
+    info = {
+        "software": f"webdata_nb/{__version__}",
+        "format": "WARC File Format 1.1",
+        "description": _RECONSTRUCTED if source is None else _COPIED,
+    }
+    if attrs.get("job_id"):
+        info["isPartOf"] = f"urn:uuid:{attrs['job_id']}"
+    fields = {"Content-Type": "application/warc-fields"}
+    yield warc_record("warcinfo", uuid4(), datetime.now(UTC), warc_fields(info), fields)
     if source is None:
         table = frame.to_table(df)
         for start in range(0, table.num_rows, _ROWS_AT_A_TIME):
@@ -690,21 +675,14 @@ def _records(df: pd.DataFrame, attrs: Mapping[str, Any]) -> Iterator[bytes]:
     else:
         is_whole = len(df) == attrs.get("counts", {}).get("rows")
         with source.open("rb") as file:
-            yield from _copied(file, None if is_whole else _urls(df))
+            urls = None if is_whole else _urls(df)
+            for member, content in _members(file):
+                head = dict(_LINE.findall(content.partition(b"\r\n\r\n")[0]))
+                is_exchange = head.get(b"WARC-Type") in {b"request", b"response"}
+                if is_exchange and (urls is None or head.get(b"WARC-Target-URI") in urls):
+                    yield member
     if attrs:
         yield receipt_record(attrs)
-
-
-def _info_record(attrs: Mapping[str, Any], description: str) -> bytes:
-    of_job = {"isPartOf": f"urn:uuid:{attrs['job_id']}"} if attrs.get("job_id") else {}
-    info = {
-        "software": f"webdata_nb/{__version__}",
-        "format": "WARC File Format 1.1",
-        "description": description,
-        **of_job,
-    }
-    fields = {"Content-Type": "application/warc-fields"}
-    return warc_record("warcinfo", uuid4(), datetime.now(UTC), warc_fields(info), fields)
 
 
 # Responses that a crawl wrote
@@ -733,15 +711,6 @@ def _urls(df: pd.DataFrame) -> frozenset[bytes]:
                 urls |= {str(hop["url"]) for hop in hops if isinstance(hop, Mapping)}
                 urls.add(str(metadata.get("final_url")))
     return frozenset(url.encode() for url in urls)
-
-
-def _copied(file: BinaryIO, urls: frozenset[bytes] | None) -> Iterator[bytes]:
-    """Yield the exchanges in a file that a crawl wrote, all of them or those of some URLs."""
-    for member, content in _members(file):
-        head = dict(_LINE.findall(content.partition(b"\r\n\r\n")[0]))
-        is_exchange = head.get(b"WARC-Type") in {b"request", b"response"}
-        if is_exchange and (urls is None or head.get(b"WARC-Target-URI") in urls):
-            yield member
 
 
 def _members(file: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
@@ -773,9 +742,22 @@ def _pages(table: pa.Table, attrs: Mapping[str, Any]) -> Iterator[bytes]:
     facts = json_lines(table.drop_columns(bodies)).splitlines()
     columns = ["url", *bodies, *(["fetched_at"] if "fetched_at" in table.column_names else [])]
     for row, line in zip(table.select(columns).to_pylist(), facts, strict=True):
-        if row["url"]:
-            at = _time(row.get("fetched_at")) or receipt.finished_at(attrs)
-            yield from _page(row, at, line)
+        if not row["url"]:
+            continue
+        at = _time(row.get("fetched_at")) or receipt.finished_at(attrs)
+        fields = {"WARC-Target-URI": _without_user_info(str(row["url"]).encode()).decode()}
+        if row.get(_RAW):
+            number = uuid4()
+            content = _content(_RAW, row[_RAW])
+            yield _document("resource", number, at, content, {**fields, "Content-Type": _HTML})
+            fields["WARC-Refers-To"] = record_id(number)
+        for name, kind in _CONVERSIONS.items():
+            if row.get(name):
+                content = _content(name, row[name])
+                typed = {**fields, "Content-Type": kind}
+                yield _document("conversion", uuid4(), at, content, typed)
+        fields["Content-Type"] = "application/json"
+        yield warc_record("metadata", uuid4(), at, _without_user_info(line), fields)
 
 
 def _time(value: object) -> datetime | None:
@@ -786,21 +768,6 @@ def _time(value: object) -> datetime | None:
     if not isinstance(value, datetime):
         return None
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value
-
-
-def _page(row: Mapping[str, Any], at: datetime, facts: bytes) -> Iterator[bytes]:
-    fields = {"WARC-Target-URI": _without_user_info(str(row["url"]).encode()).decode()}
-    if row.get(_RAW):
-        number = uuid4()
-        content = _content(_RAW, row[_RAW])
-        yield _document("resource", number, at, content, {**fields, "Content-Type": _HTML})
-        fields["WARC-Refers-To"] = record_id(number)
-    for name, kind in _CONVERSIONS.items():
-        if row.get(name):
-            content = _content(name, row[name])
-            yield _document("conversion", uuid4(), at, content, {**fields, "Content-Type": kind})
-    fields["Content-Type"] = "application/json"
-    yield warc_record("metadata", uuid4(), at, _without_user_info(facts), fields)
 
 
 def _content(column: str, value: object) -> bytes:

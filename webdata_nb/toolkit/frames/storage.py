@@ -117,12 +117,6 @@ def write_url(url: str, data: pa.Buffer | bytes, options: Mapping[str, Any] | No
         raise
 
 
-def _file_system(target: str) -> tuple[Any, str]:
-    """Return the fsspec file system of a path or URL, and the path in it."""
-    system, path = _fsspec().core.url_to_fs(target)
-    return system, path
-
-
 def _fsspec() -> Any:
     try:
         return import_module("fsspec")
@@ -278,7 +272,7 @@ class _RemoteDataset(DatasetFolder):
 
     def __init__(self, target: Path | str) -> None:
         super().__init__(target)
-        self._system, self._path = _file_system(str(target).rstrip("/"))
+        self._system, self._path = _fsspec().core.url_to_fs(str(target).rstrip("/"))
         protocol = self._system.protocol
         protocols = {protocol} if isinstance(protocol, str) else set(protocol)
         self._is_object_store = bool(protocols & _OBJECT_STORES)
@@ -615,7 +609,8 @@ class CrawlParts:
 
     def read(self, columns: Sequence[str]) -> pa.Table:
         """Return some columns of all parts."""
-        tables = [self._read_part(number, columns) for number in range(self.count())]
+        files = (self._folder.read(_CRAWL_PART.format(n)) for n in range(self.count()))
+        tables = [ParquetDocument(data).read(columns) for data in files]
         if not tables:  # such as of a site that disallows its start page
             schema = schemas.SCHEMAS["crawl"]
             return pa.schema([schema.field(name) for name in columns]).empty_table()
@@ -625,10 +620,6 @@ class CrawlParts:
         """Delete the parts and the manifest."""
         for name in (*self._folder.names("part-*.parquet"), *self._folder.names(CRAWL_MANIFEST)):
             self._folder.delete(name)
-
-    def _read_part(self, number: int, columns: Sequence[str]) -> pa.Table:
-        data = self._folder.read(_CRAWL_PART.format(number))
-        return ParquetDocument(data).read(columns)
 
 
 def write_part(
