@@ -372,9 +372,14 @@ class _Cutter:
 
     def chunks(self, text: str, listed: object) -> list[_Chunk]:
         """Return the chunks of a page; `listed` are its headings with their anchors, if known."""
+        items: Any = orjson.loads(listed) if isinstance(listed, str) else listed
+        anchors: Anchors = defaultdict(deque)
+        for item in items if hasattr(items, "__iter__") else ():
+            if isinstance(item, Mapping) and isinstance(item.get("text"), str):
+                anchors[" ".join(item["text"].split())].append(item.get("anchor"))
         chunks: list[_Chunk] = []
         section: list[_Piece] = []
-        for piece in self._pieces(text, _anchors(listed)):
+        for piece in self._pieces(text, anchors):
             begins = piece.is_heading and not all(each.is_heading for each in section)
             if begins and self._by == "headings":
                 chunks += self._packed(text, section)
@@ -486,16 +491,6 @@ def _stripped(text: str, start: int, end: int) -> Span:
     # The indentation of a first line may have a meaning.
     first = part.rfind("\n", 0, blank) + 1
     return start + (first if part.strip() else len(part)), start + len(part.rstrip())
-
-
-def _anchors(listed: object) -> Anchors:
-    """Return the anchors of a page's headings by their text, in their order."""
-    items: Any = orjson.loads(listed) if isinstance(listed, str) else listed
-    anchors: Anchors = defaultdict(deque)
-    for item in items if hasattr(items, "__iter__") else ():
-        if isinstance(item, Mapping) and isinstance(item.get("text"), str):
-            anchors[" ".join(item["text"].split())].append(item.get("anchor"))
-    return anchors
 
 
 # Near-duplicates

@@ -257,7 +257,15 @@ def changed_lines(old: str, new: str) -> str:
     removed, added = _lines_of_one(old, new), _lines_of_one(new, old)
     if not removed and not added:
         return "the same lines in another order"
-    text = "\n".join(_pairs(removed, added))
+    lines: list[str] = []
+    size = 0
+    for old_line, new_line in zip_longest(removed, added):
+        if size > _MAX_CHARS:
+            break
+        marked = _marked_lines(old_line, new_line)
+        size += sum(map(len, marked))
+        lines += marked
+    text = "\n".join(lines)
     return text if len(text) <= _MAX_CHARS else text[: _MAX_CHARS - 1] + _ELLIPSIS
 
 
@@ -276,16 +284,6 @@ def _lines_of_one(text: str, other: str) -> list[str]:
 def _lines(text: str) -> Sequence[str]:
     stripped = (line.strip().rstrip(",") for line in text.splitlines())
     return [line for line in stripped if line]
-
-
-def _pairs(removed: Sequence[str], added: Sequence[str]) -> Iterator[str]:
-    size = 0
-    for old, new in zip_longest(removed, added):
-        if size > _MAX_CHARS:
-            return
-        lines = _marked_lines(old, new)
-        size += sum(map(len, lines))
-        yield from lines
 
 
 def _marked_lines(old: str | None, new: str | None) -> list[str]:
@@ -387,7 +385,19 @@ def serp_diff(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     ['added', 'https://c.test/', <NA>]
     ['removed', 'https://a.test/', <NA>]
     """
-    by = _input_columns(old, new)
+    for name, df in (("old", old), ("new", new)):
+        if not isinstance(df, pd.DataFrame) or not set(_NEEDED) <= set(df.columns):
+            raise InvalidArgument(
+                f"{name} must be a frame of search_df, with `rank` and `url`; "
+                f"it is {format_value(df)}"
+            )
+    # The columns that identify the inputs.
+    by, others = ([name for name in _SEARCH_LABELS if name in df.columns] for df in (old, new))
+    if by != others:
+        raise InvalidArgument(
+            "old and new must have the same columns for their inputs; "
+            f"they have {by or 'none'} and {others or 'none'}"
+        )
     failed = {*_failed_inputs(old, by), *_failed_inputs(new, by)}
     sides = [_ranked_results(each, by, failed) for each in (old, new)]
     before, after = sides
@@ -436,23 +446,6 @@ def _rank_change(key: Key, old: _RankedResult | None, new: _RankedResult | None)
         None if old is None else old.at,
         None if new is None else new.at,
     )
-
-
-def _input_columns(old: pd.DataFrame, new: pd.DataFrame) -> list[str]:
-    """Return the columns that identify the inputs."""
-    for name, df in (("old", old), ("new", new)):
-        if not isinstance(df, pd.DataFrame) or not set(_NEEDED) <= set(df.columns):
-            raise InvalidArgument(
-                f"{name} must be a frame of search_df, with `rank` and `url`; "
-                f"it is {format_value(df)}"
-            )
-    columns = [[name for name in _SEARCH_LABELS if name in df.columns] for df in (old, new)]
-    if columns[0] != columns[1]:
-        raise InvalidArgument(
-            "old and new must have the same columns for their inputs; "
-            f"they have {columns[0] or 'none'} and {columns[1] or 'none'}"
-        )
-    return columns[0]
 
 
 def _failed_inputs(df: pd.DataFrame, by: list[str]) -> set[Key]:
@@ -736,7 +729,14 @@ def _comparable(column: pd.Series[Any]) -> list[Any]:
     values = [_comparable_value(value) for value in column.tolist()]
     if column.name in _JSON_COLUMNS:
         values = [_decoded(value) for value in values]
-    return [_stable(value) for value in values] if column.name == _METADATA else values
+    if column.name == _METADATA:
+        values = [
+            {name: each for name, each in value.items() if name not in _VOLATILE_METADATA}
+            if isinstance(value, dict)
+            else value
+            for value in values
+        ]
+    return values
 
 
 def _decoded(value: Any) -> Any:
@@ -747,12 +747,6 @@ def _decoded(value: Any) -> Any:
         return orjson.loads(value)
     except orjson.JSONDecodeError:
         return value
-
-
-def _stable(metadata: Any) -> Any:
-    if not isinstance(metadata, dict):
-        return metadata
-    return {name: value for name, value in metadata.items() if name not in _VOLATILE_METADATA}
 
 
 def _comparable_value(value: Any) -> Any:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import orjson
 import pandas as pd
@@ -162,7 +162,20 @@ def tables(
     # The parser is loaded only here.
     from webdata_nb.page.scrape import page as text_tables  # noqa: PLC0415
 
-    chosen = _source(df, source)
+    frame.require_frame(df)
+    if source is not None and source not in _SOURCES:
+        suggestion = did_you_mean(quoted(closest(source, _SOURCES)))
+        raise InvalidArgument(
+            f"source must be one of {', '.join(map(repr, _SOURCES))}, or None; "
+            f"it is {format_value(source)}{suggestion}"
+        )
+    wanted = _SOURCES if source is None else (source,)
+    chosen = next((name for name in wanted if name in df.columns), None)
+    if chosen is None:
+        raise InvalidArgument(
+            f"df has no column {' or '.join(_SOURCES)}: pass it in formats= to the call; "
+            f"it is {format_value(df)}"
+        )
     return [
         _table(url, position, table)
         for url, text in zip(page_urls(df), df[chosen].tolist(), strict=True)
@@ -177,49 +190,26 @@ def tables(
     ]
 
 
-def _source(df: pd.DataFrame, wanted: str | None) -> str:
-    frame.require_frame(df)
-    if wanted is not None and wanted not in _SOURCES:
-        suggestion = did_you_mean(quoted(closest(wanted, _SOURCES)))
-        raise InvalidArgument(
-            f"source must be one of {', '.join(map(repr, _SOURCES))}, or None; "
-            f"it is {format_value(wanted)}{suggestion}"
-        )
-    available = [name for name in (_SOURCES if wanted is None else (wanted,)) if name in df.columns]
-    if not available:
-        raise InvalidArgument(
-            f"df has no column {' or '.join(_SOURCES)}: pass it in formats= to the call; "
-            f"it is {format_value(df)}"
-        )
-    return available[0]
-
-
 def _table(url: str, position: int, table: TableTexts) -> pd.DataFrame:
     width = max(map(len, (table.header, *table.rows)))
     header = [*table.header, *[""] * (width - len(table.header))]
-    names = _unique_names([name or f"column {n}" for n, name in enumerate(header, 1)])
     columns: dict[str, Any] = {
         "url": pd.Series([url] * len(table.rows), dtype="str"),
         "position": pd.Series([position] * len(table.rows), dtype="Int32"),
     }
-    for index, name in enumerate(names):
+    # Repeated names, `url` and `position` get a number.
+    counts = Counter(columns.keys())
+    for index, text in enumerate(header):
+        name = text or f"column {index + 1}"
+        counts[name] += 1
         cells = [row[index] if index < len(row) else "" for row in table.rows]
-        columns[name] = _typed_column(cells)
+        unique = name if counts[name] == 1 else f"{name} ({counts[name]})"
+        columns[unique] = _typed_column(cells)
     df = pd.DataFrame(columns)
     attrs = {"kind": "table", "url": url, "position": position, "caption": table.caption}
     attrs["total_rows"] = table.totals
     df.attrs = {frame.ATTRS: attrs}
     return df
-
-
-def _unique_names(names: list[str]) -> list[str]:
-    """Return distinct names; append a number to repeated ones, `url` and `position`."""
-    counts = Counter({"url": 1, "position": 1})
-    unique = []
-    for name in names:
-        counts[name] += 1
-        unique.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
-    return unique
 
 
 def _typed_column(cells: list[str]) -> pd.Series[Any]:
@@ -228,7 +218,7 @@ def _typed_column(cells: list[str]) -> pd.Series[Any]:
     for dtype, parse in (
         ("Int64", _parse_integer),
         ("Float64", _parse_float),
-        ("boolean", _parse_boolean),
+        ("boolean", lambda cell: {"true": True, "false": False}.get(cell.lower())),
     ):
         values = [parse(cell) for cell in filled]
         if filled and None not in values:
@@ -266,10 +256,6 @@ def _has_valid_grouping(cell: str) -> bool:
     """Return whether all commas of a number separate groups of three digits."""
     groups = cell.partition(".")[0].split(",")[1:]
     return all(len(group) == 3 and group.isdecimal() for group in groups)  # noqa: PLR2004 - three
-
-
-def _parse_boolean(cell: str) -> bool | None:
-    return {"true": True, "false": False}.get(cell.lower())
 
 
 def _items(df: pd.DataFrame, column: str, schema: pa.Schema) -> Iterator[dict[str, Any]]:
@@ -312,19 +298,15 @@ def to_frame(
 ) -> pd.DataFrame:
     """Return a frame with the receipt line of the frame that its items come from."""
     attrs = {"kind": kind, "line": frame.receipt_line(df)}
-    table = pa.table([_column(items, field) for field in schema], schema=schema)
+    columns: list[pa.Array[Any]] = []
+    for field in schema:
+        values = [row.get(field.name) for row in items]
+        if schemas.kind(field) == schemas.JSON:
+            values = [None if value is None else dumps(value) for value in values]
+        fitting = [_value_or_none(value, field.type) for value in values]
+        columns.append(pa.array(fitting, field.type))
     backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
-    return frame.build(table, attrs=attrs, dtype_backend=backend)
-
-
-def _column(items: list[dict[str, Any]], field: pa.Field[Any]) -> pa.Array[Any]:
-    values = [row.get(field.name) for row in items]
-    if schemas.kind(field) == schemas.JSON:
-        values = [None if value is None else dumps(value) for value in values]
-    column: pa.Array[Any] = pa.array(
-        [_value_or_none(value, field.type) for value in values], field.type
-    )
-    return column
+    return frame.build(pa.table(columns, schema=schema), attrs=attrs, dtype_backend=backend)
 
 
 def _value_or_none(value: Any, data_type: pa.DataType) -> Any:
@@ -398,10 +380,7 @@ def rights_df(df: pd.DataFrame) -> pd.DataFrame:
             "df has no column rights: pass rights=True or a purpose to the call; "
             f"it is {format_value(df)}"
         )
-    return to_frame("rights", list(_signals(df)), _SIGNALS, df)
-
-
-def _signals(df: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
     for url, value in zip(page_urls(df), df["rights"].tolist(), strict=True):
         rights = decoded(value, "rights")
         signals: Any = rights.get("signals") if isinstance(rights, Mapping) else None
@@ -412,7 +391,8 @@ def _signals(df: pd.DataFrame) -> Iterator[dict[str, Any]]:
                 says = signal.get("says")
                 verdicts = says if isinstance(says, Mapping) else {}
                 fields = {**signal, "read_at": _read_at(signal.get("read_at"))}
-                yield {**fields, **verdicts, "url": url, "position": position}
+                items.append({**fields, **verdicts, "url": url, "position": position})
+    return to_frame("rights", items, _SIGNALS, df)
 
 
 def _read_at(value: object) -> datetime | None:
@@ -436,7 +416,13 @@ def pages(df: pd.DataFrame) -> list[tuple[tuple[str, ...], int | None]]:
     urls = [urlsplit("" if _is_missing(url) else str(url)) for url in df["url"].tolist()]
     has_several_hosts = len({parts.netloc for parts in urls}) > 1
     return [
-        (_path(parts, has_several_hosts=has_several_hosts), _integer_or_none(depth))
+        (
+            (
+                *([parts.netloc] if has_several_hosts else []),
+                *(unquote(name) for name in parts.path.split("/") if name),
+            ),
+            _integer_or_none(depth),
+        )
         for parts, depth in zip(urls, df["depth"].tolist(), strict=True)
     ]
 
@@ -518,9 +504,11 @@ def snapshots(df: pd.DataFrame) -> list[tuple[datetime, dict[str, tuple[str, int
         ranked = rows[rows["rank"].notna() & rows["url"].notna()].sort_values("rank")
         results: dict[str, tuple[str, int]] = {}
         for url, rank in zip(ranked["url"].tolist(), ranked["rank"].tolist(), strict=True):
-            results.setdefault(
-                result_key(str(url)), (_url_label(str(url), several=len(hosts) > 1), int(rank))
-            )
+            parts = urlsplit(str(url))
+            label = unquote(parts.path).rstrip("/") + (f"?{parts.query}" if parts.query else "")
+            # Without the host if all URLs have the same.
+            label = f"{_host(str(url))}{label}" if len(hosts) > 1 else label or "/"
+            results.setdefault(result_key(str(url)), (label, int(rank)))
         snapshots.append((pd.Timestamp(str(at)).to_pydatetime(), results))
     return snapshots
 
@@ -530,19 +518,6 @@ def _require(df: Any, *names: str, what: str) -> None:
         raise InvalidArgument(
             f"df must be a frame of {what}, with {', '.join(names)}; it is {format_value(df)}"
         )
-
-
-def _path(parts: SplitResult, *, has_several_hosts: bool) -> tuple[str, ...]:
-    names = tuple(unquote(name) for name in parts.path.split("/") if name)
-    return (parts.netloc, *names) if has_several_hosts else names
-
-
-def _url_label(url: str, *, several: bool) -> str:
-    """Return a URL as the label of a line, without the host if all URLs have the same."""
-    parts = urlsplit(url)
-    query = f"?{parts.query}" if parts.query else ""
-    path = f"{unquote(parts.path).rstrip('/')}{query}"
-    return f"{_host(url)}{path}" if several else path or "/"
 
 
 def _host(url: str) -> str:

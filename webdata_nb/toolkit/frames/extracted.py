@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite
@@ -67,15 +68,30 @@ def extract_df(df: pd.DataFrame) -> pd.DataFrame:
     if not {"url", "extract"} <= set(df.columns):
         raise InvalidArgument("df has no columns url and extract: pass extract= to the call")
     values = [_decoded(value) for value in df["extract"].tolist()]
-    sources = [_provenance(value) for value in _metadata(df)]
+    metadata = df["metadata"].tolist() if "metadata" in df.columns else [None] * len(df)
+    stated = [value_at(_decoded(value), ("extract", "provenance")) for value in metadata]
+    provenances = [each if isinstance(each, Mapping) else {} for each in stated]
     schema = _Schema.of_frame(df)
-    paths = schema.paths() or _paths_of_values(values)
+    paths = schema.paths()
+    if not paths:
+        names = (name for value in values if isinstance(value, Mapping) for name in value)
+        paths = [(name,) for name in dict.fromkeys(names)]
     columns: dict[str, pd.Series[Any]] = {"url": df["url"]}
     for path in paths:
         name = _unused(".".join(path), columns)
         cells = [value_at(value, path) for value in values]
         columns[name] = _typed(cells, schema.field(path), df.index)
-        texts = [_source_of(each, path) for each in sources]
+        pointer = pointer_of(path)
+        # Of a list, the different sources of its items.
+        sources = (
+            dict.fromkeys(
+                str(source)
+                for place, source in provenance.items()
+                if place == pointer or place.startswith(f"{pointer}/")
+            )
+            for provenance in provenances
+        )
+        texts = [", ".join(each) or None for each in sources]
         columns[_unused(f"{name}_source", columns)] = pd.Series(texts, df.index, dtype="str")
     extracted = ResultFrame(columns, index=df.index)
     extracted.attrs = {frame.ATTRS: CallReceipt(kind="extract", line=frame.receipt_line(df))}
@@ -153,42 +169,14 @@ def _only_alternative(schema: Schema) -> Any:
 # Values
 
 
-def _metadata(df: pd.DataFrame) -> list[Any]:
-    if "metadata" not in df.columns:
-        return [None] * len(df)
-    return [_decoded(value) for value in df["metadata"].tolist()]
-
-
 def _decoded(value: Any) -> Any:
     """Return the value of JSON text, which frames with Arrow types hold."""
     return orjson.loads(value) if isinstance(value, str) else value
 
 
-def _provenance(metadata: Any) -> Mapping[str, Any]:
-    extract = metadata.get("extract") if isinstance(metadata, Mapping) else None
-    provenance = extract.get("provenance") if isinstance(extract, Mapping) else None
-    return provenance if isinstance(provenance, Mapping) else {}
-
-
 def pointer_of(path: Sequence[str]) -> str:
     """Return the JSON pointer of a field."""
     return "".join(f"/{name.replace('~', '~0').replace('/', '~1')}" for name in path)
-
-
-def _source_of(provenance: Mapping[str, Any], path: Sequence[str]) -> str | None:
-    """Return the source of a value; of a list, the different sources of its items."""
-    pointer = pointer_of(path)
-    sources = [
-        str(source)
-        for place, source in provenance.items()
-        if place == pointer or place.startswith(f"{pointer}/")
-    ]
-    return ", ".join(dict.fromkeys(sources)) or None
-
-
-def _paths_of_values(values: Sequence[Any]) -> list[tuple[str, ...]]:
-    names = (name for value in values if isinstance(value, Mapping) for name in value)
-    return [(name,) for name in dict.fromkeys(names)]
 
 
 def value_at(value: Any, path: Sequence[str]) -> Any:
@@ -207,22 +195,17 @@ def _unused(name: str, columns: Mapping[str, object]) -> str:
 def _typed(cells: list[Any], schema: Schema, index: pd.Index[Any]) -> pd.Series[Any]:
     """Return a column with the type of the schema, or that of the values if they differ from it."""
     for dtype in (_dtype_of_schema(schema), _dtype_of_values(cells)):
-        if dtype is not None:
-            try:
-                return _column(cells, dtype, index)
-            except _REFUSED:
-                continue
+        if dtype is None:
+            continue
+        if dtype == "str" and not all(isinstance(cell, str | None) for cell in cells):
+            continue
+        with suppress(*_REFUSED):
+            if dtype not in _TIME_DTYPES.values():
+                return pd.Series(cells, index, dtype=dtype)
+            utc = dtype == _TIME_DTYPES["date-time"]
+            texts = pd.Series(cells, index, dtype=object)
+            return pd.to_datetime(texts, utc=utc, format="ISO8601").dt.as_unit("us")
     return pd.Series(NestedArray(cells), index)
-
-
-def _column(cells: list[Any], dtype: str, index: pd.Index[Any]) -> pd.Series[Any]:
-    if dtype in _TIME_DTYPES.values():
-        utc = dtype == _TIME_DTYPES["date-time"]
-        texts = pd.Series(cells, index, dtype=object)
-        return pd.to_datetime(texts, utc=utc, format="ISO8601").dt.as_unit("us")
-    if dtype == "str" and not all(isinstance(cell, str | None) for cell in cells):
-        raise TypeError("a value is no text")
-    return pd.Series(cells, index, dtype=dtype)
 
 
 def _dtype_of_schema(schema: Schema) -> str | None:
@@ -244,6 +227,7 @@ def _dtype_of_values(cells: Sequence[Any]) -> str | None:
 
 
 _MAX_VALUE_DEPTH: Final = 50
+_DIGEST: Final = ("extract", "evidence", "digest")  # in the metadata of a page
 _VERDICT_FIELDS: Final[list[pa.Field[Any]]] = [
     *(pa.field(n, schemas.TEXT) for n in ("url", "field", "value", "verdict", "reason", "quote")),
     *(pa.field(name, pa.int64()) for name in ("start", "end")),
@@ -302,7 +286,9 @@ def extracted_rows(df: pd.DataFrame) -> list[ExtractedRow]:
         ExtractedRow(
             str(url),
             data,
-            _digest(decoded(metadata, "metadata")),
+            digest
+            if isinstance(digest := value_at(decoded(metadata, "metadata"), _DIGEST), str)
+            else None,
             _job_id(identifier),
             start_url if isinstance(start_url, str) else query if isinstance(query, str) else None,
         )
@@ -325,12 +311,6 @@ def _plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(each, depth + 1) for name, each in value.items()}
     return [_plain(each, depth + 1) for each in value] if isinstance(value, list) else value
-
-
-def _digest(metadata: Any) -> str | None:
-    for name in ("extract", "evidence", "digest"):
-        metadata = metadata.get(name) if isinstance(metadata, Mapping) else None
-    return metadata if isinstance(metadata, str) else None
 
 
 def _job_id(identifier: Any) -> str | None:
@@ -372,9 +352,12 @@ def build(rows: Sequence[ExtractedRow], pages: Sequence[VerifiedPage]) -> pd.Dat
     ]
     arrays = [pa.array(c, field.type) for c, field in zip(columns, _VERDICT_FIELDS, strict=True)]
     verified = frame.build(pa.table(arrays, schema=_VERDICT_SCHEMA))
-    counts = Counter(entry[_VERDICT_SCHEMA.get_field_index("verdict")] for entry in entries)
-    line = _line(counts, len(pages))
-    receipt = {"kind": "verify", "counts": {"pages": len(pages), **_ordered(counts)}, "line": line}
+    found = Counter(entry[_VERDICT_SCHEMA.get_field_index("verdict")] for entry in entries)
+    counts = {name: found[name] for name in VERDICTS if found[name]}
+    line = f"verify: {_count(len(entries), 'value')} of {_count(len(pages), 'page')}"
+    if counts:
+        line += f": {', '.join(f'{count} {name}' for name, count in counts.items())}"
+    receipt = {"kind": "verify", "counts": {"pages": len(pages), **counts}, "line": line}
     verified.attrs = {frame.ATTRS: CallReceipt(receipt)}
     return verified
 
@@ -416,17 +399,6 @@ def _text(value: Any) -> str | None:
     if value is None:
         return None
     return well_formed(value) if isinstance(value, str) else dumps(value)
-
-
-def _ordered(counts: Mapping[str, int]) -> dict[str, int]:
-    return {name: counts[name] for name in VERDICTS if counts.get(name)}
-
-
-def _line(counts: Mapping[str, int], page_count: int) -> str:
-    total = sum(counts.values())
-    parts = ", ".join(f"{count} {name}" for name, count in _ordered(counts).items())
-    values, pages = _count(total, "value"), _count(page_count, "page")
-    return f"verify: {values} of {pages}" + (f": {parts}" if parts else "")
 
 
 def _count(number: int, noun: str) -> str:

@@ -272,8 +272,12 @@ def _frame(group: _Records, number: int, count: int, line: str) -> pd.DataFrame:
     sources: list[dict[str, str]] = [{} for _ in range(size)]
     for column in columns:
         cells |= _typed(column, group)
+        # The CSS selector of a record, and of the value below it.
         for at, parts in column.parts.items():
-            sources[at][column.name] = _source(group.places[at], parts[0])
+            part = parts[0]
+            selector = " ".join([group.places[at], " > ".join(map(_selector, part.steps))]).strip()
+            attribute = {"link": "@href", "image": "@src", "meta": "@content"}.get(part.kind, "")
+            sources[at][column.name] = selector + attribute
     cells["_source"] = pd.Series(NestedArray(sources))
     records = ResultFrame(cells)
     pages = len(set(group.urls))
@@ -284,12 +288,6 @@ def _frame(group: _Records, number: int, count: int, line: str) -> pd.DataFrame:
     receipt["line"] = f"{text} · {line}" if line else text
     records.attrs = {frame.ATTRS: CallReceipt(receipt)}
     return records
-
-
-def _source(at: str, part: Value) -> str:
-    """Return where a value stands: a CSS selector of its record, and of it below that."""
-    attribute = {"link": "@href", "image": "@src", "meta": "@content"}.get(part.kind, "")
-    return " ".join([at, " > ".join(map(_selector, part.steps))]).strip() + attribute
 
 
 def _selector(step: str) -> str:

@@ -56,13 +56,6 @@ _ITEM_FIELDS: Final[Mapping[str, pa.DataType]] = {
 }
 
 
-def _field(name: str, data_type: ColumnType) -> pa.Field[Any]:
-    if isinstance(data_type, bytes):
-        storage: pa.DataType = TEXT if data_type == JSON else pa.binary()
-        return pa.field(name, storage, metadata={_KIND: data_type})
-    return pa.field(name, data_type)
-
-
 def _format_type(value: FormatValue) -> ColumnType:
     if value.type != "items":
         return _FORMAT_TYPES[value.type]
@@ -92,7 +85,12 @@ class _Columns(NamedTuple):
 
     @property
     def fields(self) -> list[pa.Field[Any]]:
-        return [_field(name, self.type) for name in self.names.split(", ")]
+        if isinstance(self.type, bytes):
+            storage: pa.DataType = TEXT if self.type == JSON else pa.binary()
+            metadata = {_KIND: self.type}
+        else:
+            storage, metadata = self.type, None
+        return [pa.field(name, storage, metadata=metadata) for name in self.names.split(", ")]
 
 
 _EXTRA: Final = _json(EXTRA)
