@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -23,32 +23,6 @@ from webdata_nb.contract.replies import CrawlStatus, CreativesReply, SearchStatu
 from webdata_nb.contract.url_keys import site_of
 from webdata_nb.toolkit.frames.rows import JobOutcome, Row, dumps, row_success
 
-Distances = tuple[float, float]
-
-
-def _capture_distances(rows: pa.Table) -> Distances | None:
-    """Return the least and the greatest distance in seconds; None without captures."""
-    if "capture_distance_s" not in rows.column_names:
-        return None
-    distances = [value for value in rows["capture_distance_s"].to_pylist() if value is not None]
-    return (min(distances), max(distances)) if distances else None
-
-
-def _distance_fields(distances: Distances | None) -> dict[str, Any]:
-    """Return what a receipt has of them."""
-    if distances is None:
-        return {}
-    names = ("earliest_distance_s", "latest_distance_s")
-    return {"captures": dict(zip(names, distances, strict=True))}
-
-
-def _distance_texts(distances: Distances | None) -> list[str]:
-    """Return the clause of a receipt's line."""
-    if distances is None:
-        return []
-    return [f"captured {' to '.join(dict.fromkeys(map(distance_text, distances)))}"]
-
-
 _COUNTED: Final = ("calls", "prompt_tokens", "completion_tokens")
 
 
@@ -63,7 +37,8 @@ def extractions_of_table(rows: pa.Table) -> dict[str, Any]:
 
 
 def _summary(metadata: Iterable[Any]) -> dict[str, Any]:
-    extractions = list(_extractions(metadata))
+    found = [each.get("extract") if isinstance(each, Mapping) else None for each in metadata]
+    extractions = [each for each in found if isinstance(each, Mapping)]
     if not extractions:
         return {}
     kinds = Counter(
@@ -112,15 +87,9 @@ def extraction_failures(summary: Mapping[str, Any]) -> str:
     return f"extraction failed: {counted}" if counted else ""
 
 
-def _extractions(metadata: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
-    for each in metadata:
-        extraction = each.get("extract") if isinstance(each, Mapping) else None
-        if isinstance(extraction, Mapping):
-            yield extraction
-
-
 _MAX_SUBJECT_CHARS: Final = 80
 _MAX_LISTED_ATTEMPTS: Final = 3
+_DISTANCE_FIELDS: Final = ("earliest_distance_s", "latest_distance_s")
 
 
 def of_search(reply: SearchStatus, rows: Sequence[Row], *, query: str = "") -> JobOutcome:
@@ -156,6 +125,10 @@ def of_search(reply: SearchStatus, rows: Sequence[Row], *, query: str = "") -> J
 def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
     """Return the outcome of a crawl from its final status and its rows."""
     crawl_receipt = reply.receipt
+    known = (
+        rows["capture_distance_s"].to_pylist() if "capture_distance_s" in rows.column_names else []
+    )
+    distances = [value for value in known if value is not None]
     return JobOutcome(
         kind="crawl",
         subject=url,
@@ -170,7 +143,7 @@ def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
         unlimited=reply.credits_unlimited,
         failure_reason=reply.error or "",
         extraction=extractions_of_table(rows),
-        capture_distances=_capture_distances(rows),
+        capture_distances=(min(distances), max(distances)) if distances else None,
         counts=crawl_receipt.counts if crawl_receipt else {},
         examples=crawl_receipt.examples if crawl_receipt else {},
         low_confidence=crawl_receipt.low_confidence if crawl_receipt else {},
@@ -205,6 +178,12 @@ def of_creatives(
 ) -> JobOutcome:
     """Return the outcome of a creatives listing from all of its replies."""
     times = [reply.time_taken for reply in replies if reply.time_taken is not None]
+    scope: list[str] = []
+    if replies:  # the first one says what the service listed
+        first = replies[0]
+        scope.append(f"region {first.region or 'not stated'}")
+        scope.append(f"date range {first.date_range}" if first.date_range else "all dates")
+        scope += [f"source {first.provider}"] if first.provider else []
     return JobOutcome(
         kind="creatives",
         subject=advertiser,
@@ -212,21 +191,10 @@ def of_creatives(
         job_id=None,
         rows=len(rows),
         failed=sum(bool(row.get("error")) for row in rows),
-        listing_scope=_listing_scope(replies),
+        listing_scope=", ".join(scope),
         total=sum(reply.stated("total_results") or len(reply.creatives) for reply in replies),
         job_s=sum(times) if times else None,
     )
-
-
-def _listing_scope(replies: Sequence[CreativesReply]) -> str:
-    """Return the region, dates and source of a listing, as the service reports them."""
-    if not replies:
-        return ""
-    reply = replies[0]
-    parts = [f"region {reply.region or 'not stated'}"]
-    parts += [f"date range {reply.date_range}"] if reply.date_range else ["all dates"]
-    parts += [f"source {reply.provider}"] if reply.provider else []
-    return ", ".join(parts)
 
 
 def count_failed_rows(rows: pa.Table) -> int:
@@ -282,7 +250,11 @@ def build(
         "asked": outcome.listing_scope,
         **({"revalidation": stated} if (stated := _revalidation(outcome)) else {}),
         **({"signature_agent": outcome.signature_agent} if outcome.signature_agent else {}),
-        **_distance_fields(outcome.capture_distances),
+        **(
+            {"captures": dict(zip(_DISTANCE_FIELDS, outcome.capture_distances, strict=True))}
+            if outcome.capture_distances
+            else {}
+        ),
         **({"joined": True} if outcome.joined else {}),
         **(
             {"warning": warning}
@@ -311,17 +283,6 @@ def _revalidation(outcome: JobOutcome) -> dict[str, Any]:
         "bound": checks.bound,
         **({"refusal": outcome.since_refusal} if outcome.since_refusal else {}),
     }
-
-
-def _revalidation_text(outcome: JobOutcome) -> list[str]:
-    checks = ClaimChecks.of(outcome.counts)
-    if checks is not None:
-        return [checks.text()]
-    if outcome.since is None:
-        return []
-    if outcome.since_refusal:
-        return [f"all pages new, as the earlier crawl cannot be used: {outcome.since_refusal}"]
-    return ["no page was called unchanged" if outcome.since else "no earlier crawl: all pages new"]
 
 
 def _as_json(receipt: Mapping[str, Any]) -> dict[str, Any]:
@@ -408,6 +369,9 @@ def of_runs(
     cached, replayed = states["hit"], states["replay"]
     cache = "hit" if cached == len(runs) else "miss"
     known = [run.attrs for run in runs if run.attrs is not None]
+    # Of the results that came from the service.
+    fresh = [attrs.get("credits") for attrs in known if attrs.get("cache") not in _STORED]
+    reported = [used for used in fresh if used is not None]
     ok = sum(attrs["counts"]["ok"] for attrs in known)
     failed_rows = sum(attrs["counts"]["failed"] for attrs in known) + errors
     extraction = summed_extractions(*(attrs.get("extraction", {}) for attrs in known))
@@ -427,7 +391,7 @@ def of_runs(
         "labels": labels,
         "inputs": {"total": len(runs), "failed": failed_inputs, "cached": cached},
         "counts": {"rows": rows, "ok": ok, "failed": failed_rows},
-        "credits": _total_credits(known),
+        "credits": sum(reported) if reported else None,
         **({"extraction": extraction} if extraction else {}),
         **({"low_confidence": low_confidence} if low_confidence else {}),
         "timings": {
@@ -501,13 +465,6 @@ def of_partitions(
     return _as_json(receipt)
 
 
-def _total_credits(receipts: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the credits of all results that came from the service."""
-    fresh = [attrs.get("credits") for attrs in receipts if attrs.get("cache") not in _STORED]
-    reported = [used for used in fresh if used is not None]
-    return sum(reported) if reported else None
-
-
 _ENGINE_FIELDS: Final = (
     "engine_requested",
     "engine_used",
@@ -532,17 +489,32 @@ def summary(outcome: JobOutcome, elapsed_s: float) -> str:
     counts = _row_counts(outcome.rows, outcome.ok, outcome.failed, outcome.total)
     has_completed = outcome.status == JobStatus.COMPLETED
     parts = [counts if has_completed else f"{outcome.status}, {counts}"]
-    if outcome.engines.get("engine_used"):
-        parts.append(_engine_text(outcome.engines))
-    elif outcome.engines.get("providers_unusable"):
-        parts.append(_providers_text(outcome.engines))
+    engines = outcome.engines
+    if engines.get("engine_used"):
+        route = f"{engines['engine_used']} by {engines.get('provider_used')}"
+        parts.append(shorten(f"{route} (fallback)" if engines.get("fallback_used") else route))
+    elif unusable := engines.get("providers_unusable"):
+        usable = engines.get("providers_usable") or []
+        names, count = ", ".join(usable) or "none", len(usable) + len(unusable)
+        parts.append(shorten(f"usable {len(usable)} of {count} providers: {names}"))
     if outcome.folder:
         site, _, path = outcome.folder.partition("/")
         has_moved = "://" in outcome.subject and site != site_of(outcome.subject).lower()
         parts.append(
             f"below {site if has_moved else ''}/{path}" if path or has_moved else "whole site"
         )
-    parts += _revalidation_text(outcome) + _distance_texts(outcome.capture_distances)
+    checks = ClaimChecks.of(outcome.counts)
+    if checks is not None:
+        parts.append(checks.text())
+    elif outcome.since is not None and outcome.since_refusal:
+        parts.append(f"all pages new, as the earlier crawl cannot be used: {outcome.since_refusal}")
+    elif outcome.since is not None:
+        parts.append(
+            "no page was called unchanged" if outcome.since else "no earlier crawl: all pages new"
+        )
+    if outcome.capture_distances:
+        distances = dict.fromkeys(map(distance_text, outcome.capture_distances))
+        parts.append(f"captured {' to '.join(distances)}")
     parts += outcomes.skipped_text(outcome.counts)
     if failures := extraction_failures(outcome.extraction):
         parts.append(failures)
@@ -572,7 +544,11 @@ def empty_result_reason(outcome: JobOutcome) -> str:
     summary = f"{outcome.kind} {shorten(outcome.subject)} gave no rows"
     chain = outcome.engines.get("fallback_chain")
     if chain:
-        return f"{summary}; asked: {', '.join(map(_attempt_text, chain))}"
+        asked = (
+            f"{each.get('provider')}: {each.get('status')}, {each.get('results_count', 0)} rows"
+            for each in chain
+        )
+        return f"{summary}; asked: {', '.join(map(shorten, asked))}"
     if outcome.listing_scope:
         return (
             f"{summary} for {outcome.listing_scope}: other regions, dates or sources may have some"
@@ -590,20 +566,10 @@ def missing_row_reason(receipt: Mapping[str, Any]) -> str:
     return f"not fetched: {', '.join(reasons)}" if reasons else "not fetched"
 
 
-def _attempt_text(entry: Mapping[str, Any]) -> str:
-    rows = entry.get("results_count", 0)
-    return shorten(f"{entry.get('provider')}: {entry.get('status')}, {rows} rows")
-
-
 def _row_counts(rows: int, ok: int, failed: int, total: int | None = None) -> str:
     noun = "row" if rows == 1 else "rows"
     of = "" if total is None or total <= rows else f" of {total}"
     return f"{rows}{of} {noun}" + (f" ({ok} ok, {failed} failed)" if failed else "")
-
-
-def _engine_text(engines: Mapping[str, Any]) -> str:
-    route = f"{engines['engine_used']} by {engines.get('provider_used')}"
-    return shorten(f"{route} (fallback)" if engines.get("fallback_used") else route)
 
 
 def fallback_text(engines: Mapping[str, Any]) -> str:
@@ -631,11 +597,14 @@ def fallback_text(engines: Mapping[str, Any]) -> str:
         return ""
     requested, answering = engines.get("engine_requested"), engines.get("engine_used")
     engine = f" ({answering})" if answering and answering != requested else ""
-    failed = [
-        f"{entry.get('provider')} {_failed_attempt_text(entry)}"
-        for entry in engines.get("fallback_chain") or ()
-        if entry.get("provider") != used
-    ]
+    failed: list[str] = []
+    for entry in engines.get("fallback_chain") or ():
+        if entry.get("provider") == used:
+            continue
+        detail = f": {entry['detail']}" if entry.get("detail") else ""
+        is_empty = entry.get("status") == "empty"
+        found = "had no results" if is_empty else f"did not answer ({entry.get('status')}{detail})"
+        failed.append(f"{entry.get('provider')} {found}")
     more = len(failed) - _MAX_LISTED_ATTEMPTS
     listed = ", ".join(failed[:_MAX_LISTED_ATTEMPTS]) + (f" and {more} more" if more > 0 else "")
     asked = f"{requested or 'another engine'} was asked"
@@ -643,20 +612,6 @@ def fallback_text(engines: Mapping[str, Any]) -> str:
         f"these are results of {used or 'another provider'}{engine}, a fallback: {asked}"
         f"{', and ' if listed else ''}{listed}"
     )
-
-
-def _failed_attempt_text(entry: Mapping[str, Any]) -> str:
-    if entry.get("status") == "empty":
-        return "had no results"
-    detail = f": {entry['detail']}" if entry.get("detail") else ""
-    return f"did not answer ({entry.get('status')}{detail})"
-
-
-def _providers_text(engines: Mapping[str, Any]) -> str:
-    """Return how many of the engine's providers could be used, and which."""
-    usable, unusable = engines.get("providers_usable") or [], engines["providers_unusable"]
-    names = ", ".join(usable) or "none"
-    return shorten(f"usable {len(usable)} of {len(usable) + len(unusable)} providers: {names}")
 
 
 def shorten(text: str, max_chars: int = _MAX_SUBJECT_CHARS) -> str:
