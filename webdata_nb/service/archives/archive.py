@@ -19,7 +19,7 @@ from array import array
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
@@ -188,19 +188,16 @@ def _pages(package: zipfile.ZipFile) -> Iterator[str]:
     member = package.getinfo(_PAGES)
     if member.compress_type not in _PAGES_METHODS or member.flag_bits & _ENCRYPTED:
         raise ValueError("its list of pages is encrypted, or compressed in an unusual way")
+    pages: list[tuple[str, bool]] = []
     with package.open(member) as listing:
-        lines = islice(BytesIO(listing.read(_MAX_PAGES_BYTES)), _MAX_PAGES)
-        pages = [page for page in map(_page, lines) if page is not None]
+        for line in islice(BytesIO(listing.read(_MAX_PAGES_BYTES)), _MAX_PAGES):
+            try:
+                page = decode_json(line)
+            except MalformedJson:
+                continue
+            if isinstance(page, dict) and isinstance(url := page.get("url"), str):
+                pages.append((url, bool(page.get("seed"))))
     yield from (url for url, is_seed in sorted(pages, key=lambda page: not page[1]))
-
-
-def _page(line: bytes) -> tuple[str, bool] | None:
-    try:
-        page = decode_json(line)
-    except MalformedJson:
-        return None
-    url = page.get("url") if isinstance(page, dict) else None
-    return (url, bool(page.get("seed"))) if isinstance(url, str) else None
 
 
 # A capture takes 26 bytes of memory, and 90 while the index is built.
@@ -385,13 +382,34 @@ class Archive:
                 raise FetchError("protocol", f"The archive's record is damaged: {error}.") from None
 
     def first_page(self, check: StopCheck = never_stop) -> str | None:
-        """Return the page where a crawl starts: the first one listed, else the first one stored."""
+        """Return the page where a crawl starts: the first one listed, else the first one stored.
+
+        That is an HTML page, or a redirect. It is not robots.txt, which many crawlers read first,
+        and many sites answer with a page.
+        """
         with self._opened(check) as file:
             for url in self.listed_pages:
                 if self._find(file, url) is not None:
                     return url
-            pages = (_first_page(file, window) for window in self.windows)
-            return next(filter(None, pages), None)
+            for window in self.windows:
+                records = WarcFile(file, window.start, window.limit).records()
+                for number, record in enumerate(records):
+                    if number == _MAX_START_RECORDS:
+                        break
+                    key = url_key(record.url) if record.kind in {"response", "resource"} else None
+                    if key is None or split_url(key).path == "/robots.txt":
+                        continue
+                    try:
+                        head, _ = read_head(read_record(file, record.offset, window.limit))
+                    except (BrokenRecord, FetchError):
+                        continue
+                    kinds = head.values("content-type")
+                    if _is_redirect(head.status) or (
+                        head.status < HTTPStatus.MULTIPLE_CHOICES
+                        and any("html" in kind.lower() for kind in kinds)
+                    ):
+                        return record.url
+        return None
 
     @contextmanager
     def _opened(self, check: StopCheck) -> Iterator[BinaryIO]:
@@ -421,26 +439,13 @@ class Archive:
         self, file: BinaryIO, record: WarcRecord, limits: FetchLimits
     ) -> ArchivedResponse:
         """Return the response of a record that refers to an earlier one for its body."""
-        head = _head_of_revisit(record)
-        original = self._original(file, record)
-        if original is None:
-            raise FetchError(
-                NOT_ARCHIVED,
-                f"The archive refers to a capture of {record.url} that it does not have",
-            )
-        response = read_response(original, limits)
-        if head is not None:
-            response = response.below(head)
-        return replace(response, captured_at=record.captured_at)
-
-    def _original(self, file: BinaryIO, record: WarcRecord) -> WarcRecord | None:
-        """Return the record that a revisit refers to."""
+        head: ArchivedHead | None = None
+        with suppress(BrokenRecord, FetchError):  # a revisit need not have a head
+            head, _ = read_head(record)
         key = url_key(record.fields.get("warc-refers-to-target-uri", record.url).strip("<>"))
-        if key is None:
-            return None
-        captures = islice(self.index.captures(key), _MAX_EARLIER_CAPTURES)
-        records = (self._read(file, capture) for capture in captures)
-        return next(
+        captures = () if key is None else self.index.captures(key)
+        records = (self._read(file, each) for each in islice(captures, _MAX_EARLIER_CAPTURES))
+        original = next(
             (
                 each
                 for each in records
@@ -451,15 +456,16 @@ class Archive:
             ),
             None,
         )
-
-
-def _head_of_revisit(record: WarcRecord) -> ArchivedHead | None:
-    """Return the head that was sent with an unchanged body; None where that of the body counts."""
-    try:
-        head, _ = read_head(record)
-    except (BrokenRecord, FetchError):  # a revisit need not have one
-        return None
-    return None if head.status == HTTPStatus.NOT_MODIFIED else head
+        if original is None:
+            raise FetchError(
+                NOT_ARCHIVED,
+                f"The archive refers to a capture of {record.url} that it does not have",
+            )
+        response = read_response(original, limits)
+        # The head that was sent with an unchanged body counts, unless it only says so.
+        if head is not None and head.status != HTTPStatus.NOT_MODIFIED:
+            response = response.below(head)
+        return replace(response, captured_at=record.captured_at)
 
 
 def _may_be_original(record: WarcRecord, revisit: WarcRecord) -> bool:
@@ -472,27 +478,6 @@ def _may_be_original(record: WarcRecord, revisit: WarcRecord) -> bool:
     if refers_to is not None:
         return at is not None and at.replace(microsecond=0) == refers_to.replace(microsecond=0)
     return at is not None and revisited_at is not None and at <= revisited_at
-
-
-def _first_page(file: BinaryIO, window: WarcWindow) -> str | None:
-    """Return the first HTML page, or redirect, of a WARC file.
-
-    It is not robots.txt, which many crawlers read first, and many sites answer with a page.
-    """
-    for number, record in enumerate(WarcFile(file, window.start, window.limit).records()):
-        if number == _MAX_START_RECORDS:
-            return None
-        key = url_key(record.url) if record.kind in {"response", "resource"} else None
-        if key is not None and split_url(key).path != "/robots.txt":
-            try:
-                head, _ = read_head(read_record(file, record.offset, window.limit))
-            except (BrokenRecord, FetchError):
-                continue
-            is_html = any("html" in value.lower() for value in head.values("content-type"))
-            is_redirect = HTTPStatus.MULTIPLE_CHOICES <= head.status < HTTPStatus.BAD_REQUEST
-            if is_redirect or (is_html and head.status < HTTPStatus.MULTIPLE_CHOICES):
-                return record.url
-    return None
 
 
 def _changed_text(path: Path) -> str:
@@ -703,7 +688,7 @@ class DatedCaptures:
             candidates = await self._candidates(url)
             # A capture of the same URL with http may be a redirect to that with https.
             exact = [capture for capture in candidates if capture.url == url]
-            others = [capture for capture in candidates if not _is_redirect(capture)]
+            others = [capture for capture in candidates if not _is_redirect(capture.status)]
             near = [capture for capture in exact or others if self._is_near(capture.captured_at)]
             if not near:
                 reason = f"{self.archive.name} has no capture of {url} {self._window}"
@@ -750,8 +735,19 @@ class DatedCaptures:
         if (by_key := self.lists.get(host)) is not None:
             return by_key.get(key, [])
         async with self._lock:
-            if host not in self.lists and self._lists_host(host):
-                await self._list_host(host, url)
+            if host not in self.lists:
+                # The host of the start is listed at once, another one after some single lookups.
+                is_start = host == _host(self.start_url)
+                lookups = self._lookups.get(host, 0) + 1
+                if not is_start:
+                    self._lookups[host] = lookups
+                if is_start or lookups > _SINGLE_LOOKUPS:
+                    listed = await self._list(f"{url_origin(url)}/", "host", self.max_distance)
+                    by_key = None if listed is None else self._nearest_of_each(listed)
+                    if self.pin is not None and by_key is not None and is_start:
+                        captures = chain.from_iterable(by_key.values())
+                        await self.pin(await asyncio.to_thread(pack_captures, captures))
+                    self.lists.add(host, by_key)
             if (by_key := self.lists.get(host)) is not None:
                 return by_key.get(key, [])
             if (by_key := self.lists.get(key)) is None:
@@ -759,28 +755,13 @@ class DatedCaptures:
                 self.lists.add(key, by_key)
             return by_key[key]
 
-    def _lists_host(self, host: str) -> bool:
-        if host == _host(self.start_url):
-            return True
-        count = self._lookups.get(host, 0) + 1
-        self._lookups[host] = count
-        return count > _SINGLE_LOOKUPS
-
-    async def _list_host(self, host: str, url: str) -> None:
-        listed = await self._list(f"{url_origin(url)}/", "host", self.max_distance)
-        by_key = None if listed is None else self._nearest_of_each(listed)
-        if self.pin is not None and by_key is not None and host == _host(self.start_url):
-            captures = chain.from_iterable(by_key.values())
-            await self.pin(await asyncio.to_thread(pack_captures, captures))
-        self.lists.add(host, by_key)
-
     def _nearest_of_each(self, captures: Iterable[CdxCapture]) -> CapturesByKey:
         """Return the captures that may be read: the nearest of each URL, redirects apart."""
         nearest: dict[tuple[str, bool], CdxCapture] = {}
         for capture in captures:
-            best = nearest.setdefault((capture.url, _is_redirect(capture)), capture)
-            if self._distance(capture) < self._distance(best):
-                nearest[capture.url, _is_redirect(capture)] = capture
+            kind = capture.url, _is_redirect(capture.status)
+            if self._distance(capture) < self._distance(nearest.setdefault(kind, capture)):
+                nearest[kind] = capture
         by_key: CapturesByKey = {}
         for capture in nearest.values():
             by_key.setdefault(capture_key(capture.url) or "", []).append(capture)
@@ -833,9 +814,8 @@ class DatedCaptures:
         raise SourceError(f"the index of {self.archive.name} has no end")
 
 
-def _is_redirect(capture: CdxCapture) -> bool:
-    status = capture.status or 0
-    return HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
+def _is_redirect(status: int | None) -> bool:
+    return HTTPStatus.MULTIPLE_CHOICES <= (status or 0) < HTTPStatus.BAD_REQUEST
 
 
 def _host(url: str) -> str:

@@ -14,7 +14,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from io import BufferedReader, FileIO
@@ -392,8 +392,13 @@ class WarcFile:
         self.file.seek(offset)
         start = self.file.read(_HEAD_CHUNK_BYTES)
         line_breaks = len(start) - len(start.lstrip(b"\r\n"))
-        marks = self._marks(offset + line_breaks + 1)
-        found = next(filter(self._begins_record, marks), None)
+        found: int | None = None
+        for mark in self._marks(offset + line_breaks + 1):
+            self.check()
+            with suppress(BrokenRecord):
+                read_record(self.file, mark, min(self.limit, mark + _GUESS_BYTES))
+                found = mark
+                break
         if self.damage.is_too_much:
             self.damage.problems.append("too many damaged places: the rest was not read")
             return None
@@ -417,14 +422,6 @@ class WarcFile:
                 found = block.find(mark, found + 1)
             # The last bytes may begin a mark.
             start += max(len(block) - len(mark) + 1, 1)
-
-    def _begins_record(self, offset: int) -> bool:
-        self.check()
-        try:
-            read_record(self.file, offset, min(self.limit, offset + _GUESS_BYTES))
-        except BrokenRecord:
-            return False
-        return True
 
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/\d(?:\.\d)? +([1-9]\d\d)(?: |\r|\n|$)")

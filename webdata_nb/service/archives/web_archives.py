@@ -452,8 +452,19 @@ class WaybackMachine(WebArchive):
         at = capture.captured_at
         for _ in range(_MAX_MOVES):
             request = FetchRequest(self._address_of(capture.url, at), limits=limits)
-            fetched = await self.client.get(request, delay_s=_REPLAY_DELAY_S, is_answer=_is_replay)
-            moved_to = _other_capture(fetched, capture.url)
+            fetched = await self.client.get(
+                request,
+                delay_s=_REPLAY_DELAY_S,
+                is_answer=lambda reply: (
+                    _is_memento(reply) or _is_exclusion(reply) or is_no_server_error(reply)
+                ),
+            )
+            # The archive itself may redirect to another capture of the same URL.
+            match = _REPLAY_PATH.match(fetched.header("location") or "")
+            moved_to: datetime | None = None
+            if match is not None and not _is_memento(fetched):
+                is_same = capture_key(match[2]) == capture_key(capture.url)
+                moved_to = parse_timestamp(match[1]) if is_same else None
             if moved_to is None:
                 return self._archived(fetched, capture.url, at, limits)
             at = moved_to
@@ -488,12 +499,18 @@ class WaybackMachine(WebArchive):
         if "content-type" not in names and kind is not None:
             original.append(("content-type", kind))
         head = ArchivedHead(fetched.status, tuple(original))
+        # The archive sends some bodies with the codings of their capture and without the header.
+        body = fetched.body
+        is_gzip = head.values("content-encoding") == ["gzip"] and body[:2] == b"\x1f\x8b"
+        if is_gzip and fetched.header("content-encoding") is None:
+            body = decode_body(body, head, limits.decoded_bytes)
+        captured_at = parse_http_date(fetched.header("memento-datetime") or "")
         return ArchivedResponse(
             fetched.status,
             tuple(line for line in head.headers if line[0] not in _TRANSFER),
-            _body(fetched, head, limits),
+            body,
             fetched.wire_bytes,
-            _memento_time(fetched) or at,
+            at if captured_at is None else captured_at.astimezone(UTC),
         )
 
 
@@ -502,42 +519,10 @@ def _is_memento(fetched: FetchedResponse) -> bool:
     return fetched.header("memento-datetime") is not None
 
 
-def _is_replay(fetched: FetchedResponse) -> bool:
-    return _is_memento(fetched) or _is_exclusion(fetched) or is_no_server_error(fetched)
-
-
 def _is_exclusion(fetched: FetchedResponse) -> bool:
     error = (fetched.header("x-archive-wayback-runtime-error") or "").encode()
     is_refusal = fetched.status >= HTTPStatus.BAD_REQUEST and not _is_memento(fetched)
     return is_refusal and any(mark in fetched.body + error for mark in _EXCLUDED)
-
-
-def _memento_time(fetched: FetchedResponse) -> datetime | None:
-    at = parse_http_date(fetched.header("memento-datetime") or "")
-    return None if at is None else at.astimezone(UTC)
-
-
-def _other_capture(fetched: FetchedResponse, url: str) -> datetime | None:
-    """Return the time of the capture of the same URL to which the archive itself redirects."""
-    location = fetched.header("location")
-    if _is_memento(fetched) or location is None:
-        return None
-    match = _REPLAY_PATH.match(location)
-    if match is None or capture_key(match[2]) != capture_key(url):
-        return None
-    return parse_timestamp(match[1])
-
-
-def _body(fetched: FetchedResponse, head: ArchivedHead, limits: FetchLimits) -> bytes:
-    """Return the body without content codings.
-
-    The archive sends some bodies with the codings of their capture and without the header.
-    """
-    is_decoded = fetched.header("content-encoding") is not None
-    is_gzip = head.values("content-encoding") == ["gzip"] and fetched.body[:2] == b"\x1f\x8b"
-    if is_decoded or not is_gzip:
-        return fetched.body
-    return decode_body(fetched.body, head, limits.decoded_bytes)
 
 
 COMMON_CRAWL_INDEX_ADDRESS: Final = "https://index.commoncrawl.org"
@@ -626,7 +611,13 @@ class CommonCrawl(WebArchive):
         ids = [index.id for index in indexes if index.may_have(query)]
         if not ids:
             return IndexPage((), "commoncrawl", "no_captures", "it has no crawl of that time")
-        index, page, skipped = _position(cursor, ids)
+        # The crawl, its page and the captures of the page that the cursor has passed.
+        index, page, skipped = ids[0], 0, 0
+        if cursor is not None:
+            match = _CURSOR.fullmatch(cursor)
+            if match is None or match[1] not in ids:
+                raise InvalidCursor
+            index, page, skipped = match[1], int(match[2]), int(match[3])
         after = ids[ids.index(index) + 1 :]
         next_index = f"{after[0]}/0/0" if after else None
         rest: Sequence[CdxCapture] = ()
@@ -665,7 +656,14 @@ class CommonCrawl(WebArchive):
                 f"{self.name} lists a capture of {capture.url}, and did not send it (status "
                 f"{fetched.status})",
             )
-        return _response(fetched.body, capture, limits)
+        try:
+            record = read_record(BytesIO(fetched.body), 0, len(fetched.body))
+            if record.kind != "response" or capture_key(record.url) != capture_key(capture.url):
+                raise FetchError(NOT_ARCHIVED, f"Common Crawl has no response of {capture.url}")
+            response = read_response(record, limits)
+            return replace(response, captured_at=response.captured_at or capture.captured_at)
+        except BrokenRecord as error:
+            raise FetchError("protocol", f"The archive's record is damaged: {error}.") from None
 
     def archive_url(self, capture: CdxCapture) -> str | None:
         """Return the address of the WARC file that has the record."""
@@ -720,27 +718,6 @@ def _time(value: object) -> datetime | None:
     except ValueError:
         return None
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at
-
-
-def _position(cursor: str | None, ids: list[str]) -> tuple[str, int, int]:
-    """Return the crawl, its page and the captures of the page that a cursor has passed."""
-    if cursor is None:
-        return ids[0], 0, 0
-    match = _CURSOR.fullmatch(cursor)
-    if match is None or match[1] not in ids:
-        raise InvalidCursor
-    return match[1], int(match[2]), int(match[3])
-
-
-def _response(data: bytes, capture: CdxCapture, limits: FetchLimits) -> ArchivedResponse:
-    try:
-        record = read_record(BytesIO(data), 0, len(data))
-        if record.kind != "response" or capture_key(record.url) != capture_key(capture.url):
-            raise FetchError(NOT_ARCHIVED, f"Common Crawl has no response of {capture.url}")
-        response = read_response(record, limits)
-        return replace(response, captured_at=response.captured_at or capture.captured_at)
-    except BrokenRecord as error:
-        raise FetchError("protocol", f"The archive's record is damaged: {error}.") from None
 
 
 NAMES: Final[Mapping[ArchiveSource, str]] = {
