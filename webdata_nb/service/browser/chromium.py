@@ -121,7 +121,11 @@ def remove_stale_folders() -> int:
     removed = 0
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         with suppress(OSError, ValueError):
-            if folder.is_symlink() or not _is_owned_by_user(folder) or not _is_stale(folder):
+            if folder.is_symlink() or not _is_owned_by_user(folder):
+                continue
+            process_id, _, suffix = folder.name.removeprefix(PREFIX).partition("-")
+            is_own = int(process_id) == os.getpid()
+            if suffix.startswith(f"{_PROCESS_TOKEN}-") if is_own else _is_running(int(process_id)):
                 continue
             for profile in _profiles_of(folder):
                 shutil.rmtree(profile, ignore_errors=True)
@@ -132,35 +136,20 @@ def remove_stale_folders() -> int:
 
 def unused_profiles(created_after: float, created_before: float = inf) -> list[Path]:
     """Return profiles that no process uses; none where `/proc` does not list processes."""
-    profiles = [
-        path
-        for path in Path(tempfile.gettempdir()).glob(f"{_PLAYWRIGHT_PREFIX}*")
-        if _is_of_time(path, created_after, created_before)
-    ]
+    profiles: list[Path] = []
+    for path in Path(tempfile.gettempdir()).glob(f"{_PLAYWRIGHT_PREFIX}*"):
+        with suppress(OSError):
+            is_own = not path.is_symlink() and _is_owned_by_user(path)
+            if is_own and created_after <= path.stat().st_mtime <= created_before:
+                profiles.append(path)
     if not profiles or not Path("/proc/self/cmdline").exists():
         return []
-    commands = b"\n".join(map(_command_line, Path("/proc").glob("[0-9]*")))
-    return [path for path in profiles if bytes(path) not in commands]
-
-
-def _is_of_time(profile: Path, created_after: float, created_before: float) -> bool:
-    with suppress(OSError):
-        is_own = not profile.is_symlink() and _is_owned_by_user(profile)
-        return is_own and created_after <= profile.stat().st_mtime <= created_before
-    return False
-
-
-def _command_line(process: Path) -> bytes:
-    with suppress(OSError):
-        return (process / "cmdline").read_bytes()
-    return b""
-
-
-def _is_stale(folder: Path) -> bool:
-    process_id, _, suffix = folder.name.removeprefix(PREFIX).partition("-")
-    if int(process_id) == os.getpid():
-        return not suffix.startswith(f"{_PROCESS_TOKEN}-")
-    return not _is_running(int(process_id))
+    commands: list[bytes] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            commands.append((process / "cmdline").read_bytes())
+    in_use = b"\n".join(commands)
+    return [path for path in profiles if bytes(path) not in in_use]
 
 
 def _is_owned_by_user(folder: Path) -> bool:
@@ -416,7 +405,17 @@ class BrowserProcesses:
     @contextlib.asynccontextmanager
     async def borrow(self) -> AsyncIterator[BrowserProcess]:
         """Use the current browser for a page; close a replaced browser after its last page."""
-        process = await self._current_process()
+        current = self._current
+        if current is None or (
+            current.done()
+            and (current.cancelled() or current.exception() or not current.result().usable)
+        ):
+            # Outside the context of the job that needs the browser first: the proxy's callbacks
+            # inherit this context, and serve pages of all jobs.
+            current = asyncio.create_task(self._start(), context=contextvars.Context())
+            self._current = current
+        # The next page needs the browser even if this page's deadline expires during the start.
+        process = await asyncio.shield(current)
         process.pages += 1
         process.active += 1
         process.needs_replacement = (
@@ -428,14 +427,6 @@ class BrowserProcesses:
             process.active -= 1
             if not process.active and not process.usable:
                 await self._close(process)
-
-    async def _current_process(self) -> BrowserProcess:
-        if self._current is None or not _is_usable(self._current):
-            # Outside the context of the job that needs the browser first: the proxy's callbacks
-            # inherit this context, and serve pages of all jobs.
-            self._current = asyncio.create_task(self._start(), context=contextvars.Context())
-        # The next page needs the browser even if this page's deadline expires during the start.
-        return await asyncio.shield(self._current)
 
     async def _start(self) -> BrowserProcess:
         """Start a browser; try again if it or its driver is killed meanwhile."""
@@ -524,9 +515,3 @@ async def _remove_unused_profiles(created_after: float) -> None:
 def start_timeout(program: str) -> ScrapeError:
     """Return the error of a start that exceeded `START_S`."""
     return ScrapeError("render", f"{program} did not start within {START_S:.0f} s")
-
-
-def _is_usable(task: asyncio.Task[BrowserProcess]) -> bool:
-    if not task.done():
-        return True
-    return not task.cancelled() and task.exception() is None and task.result().usable

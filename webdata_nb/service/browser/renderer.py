@@ -115,8 +115,14 @@ def check_name(
     BadInput
         The device is unknown; the message lists similar names.
     """
-    if name not in presets:
-        raise BadInput(_unknown(name, presets), loc=loc)
+    if name in presets:
+        return
+    by_lower = {preset.lower(): preset for preset in presets}
+    close = get_close_matches(name.lower(), by_lower, n=_SUGGESTIONS, cutoff=0.4)
+    hint = f"the closest names are {', '.join(repr(by_lower[match]) for match in close)}"
+    if not close:
+        hint = f"one is {_PHONES[-1]!r}"
+    raise BadInput(f"no device preset is called {name[:80]!r}; {hint}", loc=loc)
 
 
 def find_screen(name: str | None, presets: Mapping[str, Any], *, mobile: bool) -> DeviceScreen:
@@ -133,15 +139,6 @@ def find_screen(name: str | None, presets: Mapping[str, Any], *, mobile: bool) -
         name = next(phone for phone in _PHONES if phone in presets)
     check_name(name, presets)
     return msgspec.convert(presets[name], DeviceScreen)
-
-
-def _unknown(name: str, presets: Mapping[str, Any]) -> str:
-    by_lower = {preset.lower(): preset for preset in presets}
-    close = get_close_matches(name.lower(), by_lower, n=_SUGGESTIONS, cutoff=0.4)
-    message = f"no device preset is called {name[:80]!r}"
-    if not close:
-        return f"{message}; one is {_PHONES[-1]!r}"
-    return f"{message}; the closest names are {', '.join(repr(by_lower[match]) for match in close)}"
 
 
 MOST_PIXELS_HIGH: Final = 16_384
@@ -380,6 +377,8 @@ class OverloadMonitor:
         page.on("response", self._report)
 
     async def _report(self, response: Response) -> None:
+        from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
+
         name, value = PROXY_REPLY_HEADER
         if response.headers.get(name.lower()) == value:
             return
@@ -388,18 +387,18 @@ class OverloadMonitor:
         except FetchError:  # not from the network, such as data: and blob:
             return
         after_s = parse_retry_after(response.headers.get("retry-after"), datetime.now(UTC))
-        if await self._throttle.report(host, response.status, after_s):
-            await self._delay_requests_to(host)
-
-    async def _delay_requests_to(self, host: str) -> None:
-        """Delay every later request to a host, also on an open connection."""
-        from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
-
-        if host in self._delayed_hosts:
+        is_overloaded = await self._throttle.report(host, response.status, after_s)
+        if not is_overloaded or host in self._delayed_hosts:
             return
+        # Delay every later request to the host, also on an open connection.
         self._delayed_hosts.add(host)
+        # URLs omit the default port of their scheme.
+        hostname, _, port = host.rpartition(":")
+        schemes = {"80": "http|ws", "443": "https|wss"}.get(port)
+        default_port = "" if schemes is None else f"|({schemes})://{re.escape(hostname)}/"
+        pattern = rf"^((https?|wss?)://{re.escape(host)}/{default_port})"
         with contextlib.suppress(Error):
-            await self._context.route(_url_pattern(host), self._delay)
+            await self._context.route(re.compile(pattern, re.IGNORECASE), self._delay)
 
     async def _delay(self, route: Route, request: Request) -> None:
         from playwright.async_api import Error  # noqa: PLC0415 - an optional extra
@@ -411,15 +410,6 @@ class OverloadMonitor:
                 await route.abort("blockedbyclient")
             else:
                 await route.fallback()
-
-
-def _url_pattern(host_with_port: str) -> re.Pattern[str]:
-    """Return a pattern for the URLs of one server, which omit the scheme's default port."""
-    host, _, port = host_with_port.rpartition(":")
-    schemes = {"80": "http|ws", "443": "https|wss"}.get(port)
-    default_port = "" if schemes is None else f"|({schemes})://{re.escape(host)}/"
-    pattern = rf"^((https?|wss?)://{re.escape(host_with_port)}/{default_port})"
-    return re.compile(pattern, re.IGNORECASE)
 
 
 _DROPPED_RESPONSE_HEADERS: Final = frozenset(
@@ -633,8 +623,19 @@ class Tab:
 
     async def _read(self, page: Page) -> tuple[dict[str, Any], _Screenshot | None]:
         """Wait for the page; return its serialized document and its screenshot."""
+        from playwright.async_api import TimeoutError as PlaywrightTimeout  # noqa: PLC0415 - an optional extra
+
         network = NetworkIdle(page)
-        loaded = await self._navigate(page)
+        self._report_step("loading the page in the browser")
+        _, separator, fragment = self._request.url.partition("#")
+        url = self._document.final_url + separator + fragment
+        await page.goto(url, wait_until="domcontentloaded", timeout=0)
+        loaded = True
+        try:
+            await page.wait_for_load_state("load", timeout=self._limit(_LOAD_TIMEOUT_S) * 1000)
+        except PlaywrightTimeout:
+            # An image that never arrives must not fail the page.
+            loaded = False
         # Wait for the selector or the time of the request.
         wait_for = self._request.wait_for
         if isinstance(wait_for, str):
@@ -654,21 +655,6 @@ class Tab:
         if screenshot is None:
             return document, None
         return document, await self._take_screenshot(page, screenshot, network)
-
-    async def _navigate(self, page: Page) -> bool:
-        """Load the document; return whether its load event fired within the time limit."""
-        from playwright.async_api import TimeoutError as PlaywrightTimeout  # noqa: PLC0415 - an optional extra
-
-        self._report_step("loading the page in the browser")
-        _, separator, fragment = self._request.url.partition("#")
-        url = self._document.final_url + separator + fragment
-        await page.goto(url, wait_until="domcontentloaded", timeout=0)
-        try:
-            await page.wait_for_load_state("load", timeout=self._limit(_LOAD_TIMEOUT_S) * 1000)
-        except PlaywrightTimeout:
-            # An image that never arrives must not fail the page.
-            return False
-        return True
 
     def _limit(self, timeout_s: float) -> float:
         """Limit an optional wait to a quarter of the page's time."""
@@ -961,7 +947,19 @@ class Browser:
 
     async def _render(self, request: RenderRequest, progress: _RenderStep) -> RenderedPage:
         screen = await self.screen(request.mobile_device, mobile=request.mobile)
-        document = request.document or await self._fetch(request, screen)
+        document = request.document
+        if document is None:
+            user_agent = {} if screen.user_agent is None else {"User-Agent": screen.user_agent}
+            if any(name.lower() == "user-agent" for name in request.headers):
+                user_agent = {}
+            document = await self._fetcher.fetch(
+                FetchRequest(
+                    request.url,
+                    headers={**user_agent, **request.headers},
+                    cookies=request.cookies,
+                    timeout_s=request.timeout_s,
+                )
+            )
         for browsers_left in reversed(range(_MAX_BROWSERS_PER_PAGE)):
             progress.step = "waiting for a free browser"
             async with self._slots, self._processes.borrow() as process:
@@ -984,9 +982,15 @@ class Browser:
         screen: DeviceScreen,
         progress: _RenderStep,
     ) -> RenderedPage:
-        with process.proxy.open_session(
-            self._traffic_limits, self._subresource_throttle(request, document)
-        ) as session:
+        throttle: SubresourceThrottle | None = None
+        if self._throttle is not None:
+            throttle = SubresourceThrottle(
+                self._throttle,
+                host_and_port(document.final_url),
+                delay_s=request.delay_s,
+                max_wait_s=min(_MAX_SUBRESOURCE_WAIT_S, request.timeout_s / 4),
+            )
+        with process.proxy.open_session(self._traffic_limits, throttle) as session:
             options = {**self._defaults, **request.context_options(screen)}
             proxy = {
                 "server": process.proxy.url,
@@ -996,31 +1000,6 @@ class Browser:
             async with self._context(process, {**options, "proxy": proxy}) as context:
                 tab = Tab(context, request, document, session, progress.report_step)
                 return await tab.render(self._fetcher)
-
-    def _subresource_throttle(
-        self, request: RenderRequest, document: FetchedResponse
-    ) -> SubresourceThrottle | None:
-        if self._throttle is None:
-            return None
-        return SubresourceThrottle(
-            self._throttle,
-            host_and_port(document.final_url),
-            delay_s=request.delay_s,
-            max_wait_s=min(_MAX_SUBRESOURCE_WAIT_S, request.timeout_s / 4),
-        )
-
-    async def _fetch(self, request: RenderRequest, screen: DeviceScreen) -> FetchedResponse:
-        user_agent = {} if screen.user_agent is None else {"User-Agent": screen.user_agent}
-        if any(name.lower() == "user-agent" for name in request.headers):
-            user_agent = {}
-        return await self._fetcher.fetch(
-            FetchRequest(
-                request.url,
-                headers={**user_agent, **request.headers},
-                cookies=request.cookies,
-                timeout_s=request.timeout_s,
-            )
-        )
 
     async def _known_presets(self) -> Mapping[str, Any]:
         """Read the presets once from Playwright's driver; this needs no browser."""
