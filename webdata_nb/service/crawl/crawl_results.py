@@ -26,7 +26,6 @@ from webdata_nb.contract.outcomes import LINK_OUTCOMES
 from webdata_nb.contract.requests import ExtendedCrawlRequest
 from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.page.content.page_source import ConversionOptions
-from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service import ledger
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.earlier_pages import UnchangedPage
@@ -80,8 +79,13 @@ def validators_of(visit: PageVisit) -> tuple[str, str]:
     """
     headers = {name.lower(): value for name, value in reversed(visit.headers)}
     modified = headers.get("last-modified", "")
-    if modified and not _is_reliable(modified, headers.get("date"), visit.fetched_at):
-        return "", ""
+    if modified:
+        # The page must not have changed since, and have the same Last-Modified.
+        changed_at = _time(modified) if is_header_value(modified) else None
+        date = headers.get("date")
+        sent_at = (_time(date) if date else None) or visit.fetched_at
+        if changed_at is None or sent_at - changed_at < _RESOLUTION:
+            return "", ""
     etag = headers.get("etag", "")
     if not _ENTITY_TAG.fullmatch(etag) or not is_header_value(etag):
         etag = ""
@@ -89,13 +93,6 @@ def validators_of(visit: PageVisit) -> tuple[str, str]:
     if not is_usable or max(len(etag), len(modified)) > _MAX_CHARACTERS:
         return "", ""
     return etag, modified
-
-
-def _is_reliable(modified: str, date: str | None, fetched_at: datetime) -> bool:
-    """Whether a page cannot have changed since, and have the same Last-Modified."""
-    changed_at = _time(modified) if is_header_value(modified) else None
-    sent_at = (_time(date) if date else None) or fetched_at
-    return changed_at is not None and sent_at - changed_at >= _RESOLUTION
 
 
 @lru_cache(maxsize=64)
@@ -152,6 +149,11 @@ def page_facts(entry: JournalEntry, seeds: frozenset[str] | None) -> dict[str, A
     url, facts = result.url, result.facts
     audit = facts.get("audit", {})
     declared = {name: value for name, value in audit.items() if name not in _OF_LINKS}
+    site = site_of(result.final_url)
+    texts: Sequence[str | None] = audit.get("anchors") or ()
+    if len(texts) != len(result.links):  # without an audit
+        texts = [None] * len(result.links)
+    rels = audit.get("rels") or {str(index): "nofollow" for index in result.nofollow_links}
     return {
         "url": url,
         "final_url": result.final_url,
@@ -167,21 +169,18 @@ def page_facts(entry: JournalEntry, seeds: frozenset[str] | None) -> dict[str, A
         "canonical": result.canonical,
         "content_hash": result.content_hash,
         "in_sitemap": None if seeds is None else canonical_key(url) in seeds,
-        "links": list(_links(result, audit)),
+        "links": [
+            {
+                "url": link,
+                "text": text,
+                "rel": rels.get(str(index)),
+                "internal": site_of(link) == site,
+            }
+            for index, (link, text) in enumerate(zip(result.links, texts, strict=True))
+        ],
         "sketch": b64encode(result.sketch).decode() if audit else "",
         "audit": declared or None,
     }
-
-
-def _links(result: CrawlResult, audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    site = site_of(result.final_url)
-    texts: Sequence[str | None] = audit.get("anchors") or ()
-    if len(texts) != len(result.links):  # without an audit
-        texts = [None] * len(result.links)
-    rels = audit.get("rels") or {str(index): "nofollow" for index in result.nofollow_links}
-    for index, (url, text) in enumerate(zip(result.links, texts, strict=True)):
-        rel = rels.get(str(index))
-        yield {"url": url, "text": text, "rel": rel, "internal": site_of(url) == site}
 
 
 # Results and rows of visits
@@ -297,7 +296,10 @@ def row_of_visit(
         "quality": None if scraped is None else scraped.quality,
         "content_hash": None if scraped is None else scraped.content_hash,
     }
-    content = content or {"metadata": _metadata_of_failure(visit)}
+    if not content:
+        metadata = {"final_url": visit.final_url, "status_code": visit.status}
+        error_kind = visit.error.kind if visit.error else None
+        content = {"metadata": {**metadata, "error_kind": error_kind}}
     return _row(visit, target, page, measures, content, capture_distance_s=capture_distance_s)
 
 
@@ -338,11 +340,6 @@ def _row(
     if capture_distance_s is not None:
         row["capture_distance_s"] = capture_distance_s
     return row | {name: value for name, value in content.items() if name not in page}
-
-
-def _metadata_of_failure(visit: PageVisit) -> dict[str, Any]:
-    error_kind = visit.error.kind if visit.error else None
-    return {"final_url": visit.final_url, "status_code": visit.status, "error_kind": error_kind}
 
 
 def embed_json(formats: Mapping[str, Any]) -> dict[str, Any]:
@@ -420,8 +417,18 @@ class ResultStore:
 
         Returns the results of the targets stored since, by ordinal, and adds the links checked.
         """
+        next_ordinal = 0
+        state = await self._context.crawl_state()
+        if state is not None:
+            try:
+                await run_cooperatively(self._plan.restore(StateReader(state.state)))
+            except UnusableState as error:
+                log.warning("job %s: %s; its journal is replayed", self._context.job.id, error)
+            else:
+                self._stored_rows = self._plan.rows
+                next_ordinal = state.next_ordinal
         stored: dict[int, CrawlResult] = {}
-        for entry in await self._context.journal(start=await self._load_state()):
+        for entry in await self._context.journal(start=next_ordinal):
             result = decode_entry(entry.journal, entry.visit)
             if result.kind in LINK_OUTCOMES:
                 checked_links.add(entry.ordinal, result)
@@ -429,19 +436,6 @@ class ResultStore:
                 # The plan needs neither the text nor the facts.
                 stored[entry.ordinal] = msgspec.structs.replace(result, text=None, facts={})
         return stored
-
-    async def _load_state(self) -> int:
-        """Return the ordinal of the first entry that the state does not know."""
-        stored = await self._context.crawl_state()
-        if stored is None:
-            return 0
-        try:
-            await run_cooperatively(self._plan.restore(StateReader(stored.state)))
-        except UnusableState as error:
-            log.warning("job %s: %s; its journal is replayed", self._context.job.id, error)
-            return 0
-        self._stored_rows = self._plan.rows
-        return stored.next_ordinal
 
     async def state_signature_agent(self, agent: str) -> None:
         """Store with which identity the requests for pages are signed."""
@@ -455,7 +449,12 @@ class ResultStore:
     ) -> tuple[CrawlResult, JournalEntry]:
         """Return the result of a target, and its journal entry with the row."""
         if isinstance(outcome, UnchangedPage):
-            return await self._encode_unchanged(target, outcome)
+            # The earlier page is taken as that of this visit.
+            result = unchanged_result(outcome)
+            charged = ledger.page_operations(rendered=False, extracted=False)
+            entry = encode_entry(target, result, charged=charged)
+            row = unchanged_row(outcome, target)
+            return result, await self._with_row(entry, row, outcome.earlier.source)
         if isinstance(outcome, PageVisit):
             return await self._encode_visit(target, outcome)
         return outcome, encode_entry(target, outcome)
@@ -470,29 +469,24 @@ class ResultStore:
             result = with_distance(result, visit.fetched_at, distance_s)
         row, charged = None, tuple[str, ...]()
         if not visit.stopped and result.kind != "not_archived":
-            content = await self._content(visit.scraped)
+            scraped, content = visit.scraped, dict[str, Any]()
+            if scraped is not None and self._extractor is not None:
+                formats = self._request.scrape_options.formats
+                content = await self._extractor.apply(scraped.formats, scraped.metadata, formats)
+            elif scraped is not None:
+                content = {**embed_json(scraped.formats), "metadata": scraped.metadata}
             row = row_of_visit(visit, target, content, capture_distance_s=distance_s)
             extracted = bool(content.get("extract"))
             charged = ledger.page_operations(rendered=visit.rendered, extracted=extracted)
-        result = msgspec.structs.replace(
-            result,
-            text=self._text_to_index(visit),
-            facts=facts_of_visit(visit, audits=self._request.audit),
-        )
+        text: str | None = None  # for the local index, unless the row has Markdown to index
+        if visit.scraped is not None and "markdown" not in self._options.formats:
+            text = visit.scraped.text[:MAX_INDEXED_CHARACTERS] or None
+        facts = facts_of_visit(visit, audits=self._request.audit)
+        result = msgspec.structs.replace(result, text=text, facts=facts)
         entry = encode_entry(target, result, charged=charged)
         if row is not None:
             entry = await self._with_row(entry, row, source_of_values(visit.scraped))
         return result, entry
-
-    async def _encode_unchanged(
-        self, target: CrawlTarget, page: UnchangedPage
-    ) -> tuple[CrawlResult, JournalEntry]:
-        """Take the earlier page as that of this visit."""
-        result = unchanged_result(page)
-        charged = ledger.page_operations(rendered=False, extracted=False)
-        entry = encode_entry(target, result, charged=charged)
-        row = unchanged_row(page, target)
-        return result, await self._with_row(entry, row, page.earlier.source)
 
     async def _with_row(
         self, entry: JournalEntry, row: Mapping[str, Any], source: bytes
@@ -500,21 +494,6 @@ class ResultStore:
         return await share_content(
             self._context.job, entry, row, of_visit=OF_VISIT, source=source, shares_journal=True
         )
-
-    async def _content(self, scraped: Scraped | None) -> dict[str, Any]:
-        """Return the formats and the metadata of a row."""
-        if scraped is None:
-            return {}
-        if self._extractor is None:
-            return {**embed_json(scraped.formats), "metadata": scraped.metadata}
-        formats = self._request.scrape_options.formats
-        return await self._extractor.apply(scraped.formats, scraped.metadata, formats)
-
-    def _text_to_index(self, visit: PageVisit) -> str | None:
-        """Return a page's text for the local index, unless its row has Markdown to index."""
-        if visit.scraped is None or "markdown" in self._options.formats:
-            return None
-        return visit.scraped.text[:MAX_INDEXED_CHARACTERS] or None
 
     # Transactions
 
@@ -530,11 +509,23 @@ class ResultStore:
         start page, which are stored with it or not at all.
         """
         published = tuple((target.ordinal, position) for target, position in effects.rows)
-        outcomes = [each for each in effects.outcomes if self._is_final(each)]
+        # The receipt does not keep the outcome of a link that is checked later.
+        outcomes = [
+            each
+            for each in effects.outcomes
+            if not self._checks_links or each.outcome != OUT_OF_SCOPE or each.detail
+        ]
         pinned_files = [*self._access.pop_unsaved()]
         if seeds is not None:
             outcomes += seeds.problems
             pinned_files.append(seeds.snapshot())
+        counts, folder = dict(self._plan.low_confidence), self._plan.scope.folder
+        stated = {
+            **self._outcome,
+            **({"low_confidence": counts} if counts else {}),
+            **({"folder": folder} if folder else {}),
+        }
+        has_changed, self._outcome = stated != self._outcome, stated
         batch = CommitBatch(
             entries=() if entry is None else (entry,),
             published=published,
@@ -542,7 +533,7 @@ class ResultStore:
             pinned_files=tuple(pinned_files),
             total=self._plan.expected_rows,
             completed=self._plan.rows,
-            outcome=self._changed_outcome(),
+            outcome=stated if has_changed else None,
         )
         if self._context.lease.page_events:  # a webhook reports the counts of its own page
             await self._context.commit(batch)
@@ -565,24 +556,6 @@ class ResultStore:
         self._must_commit.clear()
         self._last_commit_at = monotonic()
         await self._context.commit(*batches)
-
-    def _changed_outcome(self) -> dict[str, Any] | None:
-        """Return what the job states, with what the plan knows; None if that is stored."""
-        counts, folder = dict(self._plan.low_confidence), self._plan.scope.folder
-        stated = {
-            **self._outcome,
-            **({"low_confidence": counts} if counts else {}),
-            **({"folder": folder} if folder else {}),
-        }
-        if stated == self._outcome:
-            return None
-        self._outcome = stated
-        return self._outcome
-
-    def _is_final(self, outcome: UrlOutcome) -> bool:
-        """Return whether the receipt keeps an outcome: not of a link that is checked later."""
-        is_checked = outcome.outcome == OUT_OF_SCOPE and not outcome.detail
-        return not (self._checks_links and is_checked)
 
     async def pass_checkpoint(self) -> None:
         """Pass a checkpoint, and store the state where it is due.

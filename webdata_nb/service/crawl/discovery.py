@@ -340,7 +340,20 @@ class UrlDiscovery:
         self, page: CrawlTarget, result: CrawlResult, discovered: DiscoveredUrls
     ) -> Steps[None]:
         """Classify the links of a page."""
-        links = self._links_to_follow(page, result, discovered)
+        links: Iterable[str] = result.links
+        nofollow = _nofollow_indices(result) if self._obey_nofollow else ()
+        if nofollow:
+            source = "robots directive" if result.nofollow_page else "rel"
+            detail = f"{source} of {page.url}"
+            for index in nofollow:
+                url = result.links[index]
+                key = self._key_of(url)
+                if self._is_full and not self._is_tracked(key):
+                    discovered.outcomes.append(UrlOutcome(url, "nofollow", detail))
+                elif not self._is_full and key not in self._known:
+                    self._nofollow.setdefault(key, (url, detail))
+            excluded = frozenset(nofollow)
+            links = [url for index, url in enumerate(links) if index not in excluded]
         if self._facets is not None:
             keys: list[str] = []
             for number, url in enumerate(self._unknown(links)):
@@ -374,7 +387,11 @@ class UrlDiscovery:
                 if self._frontier.can_move(key):
                     discovered.candidates.append(candidate)
                     discovered.requeued += 1
-            elif self._check_size() and not self._is_tracked(key):
+                continue
+            if not self._is_full:
+                deferred = len(self._undecided) + len(self._too_deep) + len(self._nofollow)
+                self._is_full = len(self._known) + deferred >= self._max_known_urls
+            if self._is_full and not self._is_tracked(key):
                 discovered.outcomes.append(UrlOutcome(url, "over_urls"))
             else:
                 self._add_link(candidate, page, discovered, max_candidates)
@@ -482,25 +499,6 @@ class UrlDiscovery:
             if url not in self._key_by_link and self._key_of(url) not in self._known
         )
 
-    def _links_to_follow(
-        self, page: CrawlTarget, result: CrawlResult, discovered: DiscoveredUrls
-    ) -> Iterable[str]:
-        """Return the links that may be followed; account for those marked nofollow."""
-        nofollow = _nofollow_indices(result) if self._obey_nofollow else ()
-        if not nofollow:
-            return result.links
-        source = "robots directive" if result.nofollow_page else "rel"
-        detail = f"{source} of {page.url}"
-        for index in nofollow:
-            url = result.links[index]
-            key = self._key_of(url)
-            if self._is_full and not self._is_tracked(key):
-                discovered.outcomes.append(UrlOutcome(url, "nofollow", detail))
-            elif not self._is_full and key not in self._known:
-                self._nofollow.setdefault(key, (url, detail))
-        excluded = frozenset(nofollow)
-        return [url for index, url in enumerate(result.links) if index not in excluded]
-
     def _is_tracked(self, key: str) -> bool:
         return (
             key in self._known
@@ -508,13 +506,6 @@ class UrlDiscovery:
             or key in self._too_deep
             or key in self._nofollow
         )
-
-    def _check_size(self) -> bool:
-        """Return whether the crawl tracks as many URLs as it may."""
-        if not self._is_full:
-            deferred = len(self._undecided) + len(self._too_deep) + len(self._nofollow)
-            self._is_full = len(self._known) + deferred >= self._max_known_urls
-        return self._is_full
 
     def _add_link(
         self,
@@ -525,16 +516,15 @@ class UrlDiscovery:
     ) -> None:
         if (reason := self.scope.exclusion_reason(candidate.url)) is not None:
             self._exclude(candidate, discovered, reason)
-        elif candidate.depth > self._max_depth:
+            return
+        if candidate.depth > self._max_depth:
             if candidate.key not in self._undecided:
                 self._too_deep.setdefault(candidate.key, candidate.url)
-        elif len(discovered.candidates) - discovered.requeued >= max_candidates:
+            return
+        if len(discovered.candidates) - discovered.requeued >= max_candidates:
             detail = f"link {max_candidates} and on of {page.url}"
             self._exclude(candidate, discovered, "trap", detail)
-        else:
-            self._classify(candidate, discovered)
-
-    def _classify(self, candidate: CrawlTarget, discovered: DiscoveredUrls) -> None:
+            return
         variant = None if self._facets is None else self._facets.classify(candidate.key)
         if isinstance(variant, UrlVariant):
             self._exclude(candidate, discovered, "facet", variant.detail)

@@ -6,7 +6,7 @@ read, may not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, Self
@@ -46,32 +46,25 @@ def difference(earlier: JobRecord, request: CrawlRequest, session: Mapping[str, 
         return "no key of this service opens its secrets"
     if not earlier.state.terminal:
         return f"it is {earlier.state.value}"
-    return next(_differences(earlier, request, session), "")
-
-
-def _differences(
-    earlier: JobRecord, request: CrawlRequest, session: Mapping[str, Any]
-) -> Iterator[str]:
     fields = {name: earlier.request[name] for name in _READING if name in earlier.request}
     try:
         before = ExtendedCrawlRequest.model_validate(fields)
     except ValidationError:
-        yield "its options are those of an earlier release"
-        return
+        return "its options are those of an earlier release"
     if before.source.file is not None or before.source.web_archive is not None:
-        yield "it is of an archive, whose pages were requested by others"
-        return
+        return "it is of an archive, whose pages were requested by others"
     options, options_before = request.scrape_options, before.scrape_options
     for name in ScrapeOptions.model_fields:
         if name != "timeout" and getattr(options, name) != getattr(options_before, name):
-            yield f"its {name} differ"
+            return f"its {name} differ"
     if request.filter_faceted_urls != before.filter_faceted_urls:
-        yield "its filter_faceted_urls differs"
+        return "its filter_faceted_urls differs"
     if _grades_anchors(request) != _grades_anchors(before):
-        yield "its crawl_strategy differs"
+        return "its crawl_strategy differs"
     for name in _SESSION_SETTINGS:
         if session.get(name) != earlier.context.get(name):
-            yield f"the setting {name} of its session differs"
+            return f"the setting {name} of its session differs"
+    return ""
 
 
 def _grades_anchors(request: CrawlRequest) -> bool:

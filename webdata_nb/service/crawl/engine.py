@@ -26,7 +26,6 @@ from webdata_nb.contract.requests import ExtendedCrawlRequest, FileSource, WebAr
 from webdata_nb.contract.url_keys import canonical_key, folder_of, names_folder, site_of
 from webdata_nb.page.urls import canonical_url
 from webdata_nb.service.archives import (
-    Archive,
     ArchiveFetcher,
     Archives,
     DatedCaptures,
@@ -123,18 +122,14 @@ async def _crawl_file(
     fetcher = ArchiveFetcher.of_file(archive, archives)
     archived = replace(resources.reading_from(fetcher), signature_agent=None)
     batch = await crawl_pages(context, request, archived)
-    return replace(batch, url_outcomes=(*batch.url_outcomes, *_damage(archive)))
-
-
-def _damage(archive: Archive) -> list[UrlOutcome]:
-    """Return the outcome of an archive with damaged places."""
     problems = archive.index.problems
     if not problems:
-        return []
+        return batch
     detail = "; ".join(problems[:_MAX_PROBLEMS_LISTED])
     if len(problems) > _MAX_PROBLEMS_LISTED:
         detail += f"; and {len(problems) - _MAX_PROBLEMS_LISTED:,} more"
-    return [UrlOutcome(archive.path.as_uri(), DAMAGED_ARCHIVE, detail)]
+    damage = UrlOutcome(archive.path.as_uri(), DAMAGED_ARCHIVE, detail)
+    return replace(batch, url_outcomes=(*batch.url_outcomes, damage))
 
 
 async def _crawl_captures(
@@ -230,7 +225,9 @@ async def crawl_pages(
 ) -> CommitBatch:
     """Crawl to the end and return the last batch. Raises `JobFailure`, `LeaseLost`."""
     pinned_files = await context.pinned_files()
-    token = product_token(_user_agent(request, resources))
+    headers = request.scrape_options.headers or {}
+    own_agents = (value for name, value in headers.items() if name.lower() == "user-agent")
+    token = product_token(next(own_agents, resources.user_agent))
     robots = JobRobots(resources.robots, token, pinned_files)
     rights = JobRights(resources.fetcher, robots, token, pinned_files)
     frontier = FRONTIERS[request.crawl_strategy]()
@@ -308,13 +305,6 @@ def _new_plan(request: ExtendedCrawlRequest, frontier: Frontier) -> CrawlPlan:
         obey_nofollow=request.respect_nofollow,
         facets=FacetDetector() if request.filter_faceted_urls else None,
     )
-
-
-def _user_agent(request: ExtendedCrawlRequest, resources: CrawlResources) -> str:
-    """Return the User-Agent of the job's own headers, or the service's."""
-    headers = request.scrape_options.headers or {}
-    values = (value for name, value in headers.items() if name.lower() == "user-agent")
-    return next(values, resources.user_agent)
 
 
 class StartPage:
@@ -397,21 +387,18 @@ class Crawl:
         """Run the workers until the plan is over; `rows` are those at the last checkpoint."""
         while True:
             self._plan.set_checkpoint(rows + limits.CHECKPOINT_PAGES)
-            await self._run_to_checkpoint()
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(self._concurrency):
+                        group.create_task(self._run_worker(group))
+            except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
+                raise failures.exceptions[0] from None
+            if self._start.failure is not None:
+                raise JobFailure(self._start.failure)
             if not self._plan.is_at_checkpoint:
                 return
             await self._results.pass_checkpoint()
             rows = self._plan.rows
-
-    async def _run_to_checkpoint(self) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(self._concurrency):
-                    group.create_task(self._run_worker(group))
-        except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
-            raise failures.exceptions[0] from None
-        if self._start.failure is not None:
-            raise JobFailure(self._start.failure)
 
     async def _run_worker(self, group: asyncio.TaskGroup) -> None:
         while (page := await self._next_page()) is not None:

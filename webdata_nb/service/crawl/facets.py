@@ -357,7 +357,13 @@ class FacetDetector:
         ]
         suspected = [item for item in evidence if item.kind is ParameterKind.SUSPECTED]
         if suspected:
-            return self._probe(normalized, url, suspected, has_facets=bool(facets))
+            # The first URLs that differ by one suspected name only are pages for now.
+            [probed, *others] = suspected
+            if others or facets or probed.probes >= PROBES_PER_PARAMETER:
+                return UNDECIDED
+            probed.probes += 1
+            self._originals.setdefault(normalized, url)
+            return None
         if not facets:
             return self._register(normalized, url)
         base = normalized_url(
@@ -375,7 +381,12 @@ class FacetDetector:
         already be in flight.
         """
         urls = list(urls)
-        untracked = {plain_url for url in urls if (plain_url := _without_tracking(url)) is not None}
+        untracked: set[str] = set()
+        for url in urls:
+            if "?" in url:
+                path, parameters = split_query(url)
+                if parameters and all(map(_is_tracking, parameters)):
+                    untracked.add(path)
         for url in untracked.intersection(urls):
             self._originals.setdefault(url, url)
 
@@ -403,8 +414,16 @@ class FacetDetector:
         self._siblings.setdefault(own_key, page)
         if (canonical := self._canonical_page(path, page)) is not None:
             return "canonical", canonical.url
-        if (duplicate := self._duplicate_page(path, page)) is not None:
-            return "duplicate", f"the text of {duplicate.url}"
+        # An earlier page with the same text is similar at the same path, and equal at any.
+        is_long = len(page.sketch) >= _MIN_HASHES * HASH_BYTES
+        same_sketch = self._pages_by_text.setdefault(page.sketch, page) if is_long else page
+        for earlier in (same_sketch, *self._pages_by_path.get(path, ())):
+            both_declared = earlier.canonical is not None and page.canonical is not None
+            if earlier is page or (both_declared and earlier.canonical != page.canonical):
+                continue
+            if similarity(earlier.sketch, page.sketch) >= DUPLICATE_SIMILARITY:
+                return "duplicate", f"the text of {earlier.url}"
+        self._append_to_path(path, page)
         self._pages_read[page.url] = page
         return None
 
@@ -448,17 +467,6 @@ class FacetDetector:
         evidence.kind = kind
         self.version += 1
 
-    def _duplicate_page(self, path: str, page: PageFingerprint) -> PageFingerprint | None:
-        """Find an earlier page with the same text: similar at the same path, equal at any."""
-        is_long = len(page.sketch) >= _MIN_HASHES * HASH_BYTES
-        same_sketch = self._pages_by_text.setdefault(page.sketch, page) if is_long else page
-        same_path = self._pages_by_path.get(path, ())
-        for earlier in (same_sketch, *same_path):
-            if earlier is not page and _is_duplicate(earlier, page):
-                return earlier
-        self._append_to_path(path, page)
-        return None
-
     def _append_to_path(self, path: str, page: PageFingerprint) -> None:
         same_path = self._pages_by_path.get(path, ())
         self._pages_by_path[path] = (*same_path[1 - PAGES_COMPARED :], page)
@@ -466,17 +474,6 @@ class FacetDetector:
     def _register(self, normalized: str, url: str) -> UrlVariant | None:
         original = self._originals.setdefault(normalized, url)
         return None if original == url else UrlVariant(url, original)
-
-    def _probe(
-        self, normalized: str, url: str, suspected: list[ParameterEvidence], *, has_facets: bool
-    ) -> Undecided | None:
-        """Accept the first URLs that differ by one suspected name only; others stay undecided."""
-        [evidence, *others] = suspected
-        if others or has_facets or evidence.probes >= PROBES_PER_PARAMETER:
-            return UNDECIDED
-        evidence.probes += 1
-        self._originals.setdefault(normalized, url)
-        return None
 
     def _evidence_of(self, path: str, name: str) -> ParameterEvidence:
         """Return the evidence on a name, which the caller may change."""
@@ -511,23 +508,9 @@ def _sibling_keys(url: str) -> list[tuple[str, str]]:
     return [*keys, (normalized_url(path, parameters), "")]
 
 
-def _without_tracking(url: str) -> str | None:
-    """Return a URL that has only tracking parameters without them, None for any other URL."""
-    path, parameters = split_query(url) if "?" in url else (url, ())
-    return path if parameters and all(map(_is_tracking, parameters)) else None
-
-
 def _is_same_page(first: PageFingerprint, second: PageFingerprint) -> bool:
     """Return whether two siblings are one page, by their canonical URLs and texts."""
     similar = similarity(first.sketch, second.sketch)
     if first.canonical is not None and second.canonical is not None:
         return first.canonical == second.canonical and similar >= CANONICAL_SIMILARITY
     return similar >= DUPLICATE_SIMILARITY
-
-
-def _is_duplicate(first: PageFingerprint, second: PageFingerprint) -> bool:
-    """Return whether two pages have one text and do not declare different canonical URLs."""
-    both_declared = first.canonical is not None and second.canonical is not None
-    if both_declared and first.canonical != second.canonical:
-        return False
-    return similarity(first.sketch, second.sketch) >= DUPLICATE_SIMILARITY

@@ -333,7 +333,15 @@ class BestFirst:
         richest = self._richest_page()
         if richest is not None:
             self._distribute_cash(richest, DAMPING)
-        self._drop_stale_entries()
+        # Stale entries of the heaps are dropped where they outnumber the others.
+        if len(self._heap) > 2 * len(self._waiting) + _MIN_STALE:
+            self._heap.clear()
+            for waiting in self._waiting:
+                self._push(waiting)
+        if len(self._richest) > 2 * len(self._outlinks) + _MIN_STALE:
+            self._richest.clear()
+            for read in self._outlinks:
+                self._push(read)
 
     def can_move(self, key: str) -> bool:  # noqa: ARG002 - the protocol's parameter
         """Return False: `record_links` changes scores, another `add` does not."""
@@ -388,16 +396,6 @@ class BestFirst:
                 return number
             heapq.heappop(self._richest)
         return None
-
-    def _drop_stale_entries(self) -> None:
-        if len(self._heap) > 2 * len(self._waiting) + _MIN_STALE:
-            self._heap.clear()
-            for number in self._waiting:
-                self._push(number)
-        if len(self._richest) > 2 * len(self._outlinks) + _MIN_STALE:
-            self._richest.clear()
-            for number in self._outlinks:
-                self._push(number)
 
     def __len__(self) -> int:
         return len(self._waiting)

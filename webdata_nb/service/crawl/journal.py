@@ -145,7 +145,9 @@ def encode_entry(
     Links to the page's own site are paths in it. What belongs to the visit is stored beside it.
     """
     visit = {name: value for name in _OF_VISIT if (value := getattr(result, name))}
-    links = _relative_links(result.links, _origin(result.final_url))
+    origin = _origin(result.final_url)
+    prefix, length = f"{origin}/", len(origin)
+    links = tuple([url[length:] if url.startswith(prefix) else url for url in result.links])
     shared = replace(result, url=target.url, links=links, **dict.fromkeys(visit, ""))
     return JournalEntry(
         target.ordinal,
@@ -184,12 +186,6 @@ def _fields_of_visit(visit: str | None) -> dict[str, str]:
 def _origin(url: str) -> str:
     """Return a canonical URL up to its path."""
     return "/".join(url.split("/", 3)[:3])
-
-
-def _relative_links(links: Iterable[str], origin: str) -> tuple[str, ...]:
-    """Omit the page's own origin, which most links of a page share."""
-    prefix, length = f"{origin}/", len(origin)
-    return tuple([url[length:] if url.startswith(prefix) else url for url in links])
 
 
 # Encodes the state of a crawl plan as one record, from which a later attempt continues. Pure.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from itertools import islice
@@ -31,7 +31,7 @@ from webdata_nb.service.pages import http_error
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, UrlOutcome
 from webdata_nb.service.web.fetch import FetchRequest
-from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
+from webdata_nb.service.web.polite_fetcher import ResponseSource, retry_delay_s
 from webdata_nb.service.web.request import retry_after_s
 
 # Links that a crawl checks, and those of one host: a page may list any number of them.
@@ -243,30 +243,36 @@ class LinkProbe:
         with self._fetcher.deadline(timeout_s) as deadline:
             while True:
                 attempt += 1
-                reply = await self._attempt(url, method, deadline, delay_s)
-                wait_s = None if method == "HEAD" else _retry_delay_s(attempt, reply, deadline)
+                headers, cookies = self._headers_for(url)
+                request = FetchRequest(
+                    url,
+                    headers=headers,
+                    cookies=cookies,
+                    method=method,
+                    read_body=False,
+                    delay_s=delay_s,
+                    allow_hop=self._hop_refusal,
+                )
+                reply: FetchedResponse | FetchError
+                try:
+                    reply = await self._fetcher.fetch(request, deadline)
+                except FetchError as error:
+                    reply = error
+                failure = reply if isinstance(reply, FetchError) else None
+                fetched = reply if isinstance(reply, FetchedResponse) else None
+                wait_s = None
+                if method != "HEAD":
+                    wait_s = retry_delay_s(
+                        attempt,
+                        status=None if fetched is None else fetched.status,
+                        kind="" if failure is None else failure.kind,
+                        retry_after_s=None if fetched is None else retry_after_s(fetched),
+                        remaining_s=deadline.remaining_s,
+                    )
                 if wait_s is None:
                     return await self._result(url, reply)
                 await asyncio.sleep(wait_s)
                 deadline.restart_if_interrupted()
-
-    async def _attempt(
-        self, url: str, method: Method, deadline: PageDeadline, delay_s: float
-    ) -> FetchedResponse | FetchError:
-        headers, cookies = self._headers_for(url)
-        request = FetchRequest(
-            url,
-            headers=headers,
-            cookies=cookies,
-            method=method,
-            read_body=False,
-            delay_s=delay_s,
-            allow_hop=self._hop_refusal,
-        )
-        try:
-            return await self._fetcher.fetch(request, deadline)
-        except FetchError as failure:
-            return failure
 
     async def _result(self, url: str, reply: FetchedResponse | FetchError) -> LinkCheckResult:
         if isinstance(reply, FetchError):
@@ -319,20 +325,6 @@ def _failed(url: str, kind: str, message: str) -> LinkCheckResult:
     """Return the result of a link to which no reply came."""
     outcome = _OUTCOMES_OF_FAILURES.get(kind, "link_unreachable")
     return LinkCheckResult(outcome, url, kind, message)
-
-
-def _retry_delay_s(
-    attempt: int, reply: FetchedResponse | FetchError, deadline: PageDeadline
-) -> float | None:
-    failure = reply if isinstance(reply, FetchError) else None
-    fetched = reply if isinstance(reply, FetchedResponse) else None
-    return retry_delay_s(
-        attempt,
-        status=None if fetched is None else fetched.status,
-        kind="" if failure is None else failure.kind,
-        retry_after_s=None if fetched is None else retry_after_s(fetched),
-        remaining_s=deadline.remaining_s,
-    )
 
 
 # Pages whose links are read at a time.
@@ -424,8 +416,10 @@ class LinkCheck:
 
         Raises `LeaseLost`.
         """
-        async for entries in self._journal():
+        start = 0  # the entries of this attempt are read as well
+        while entries := await self._context.entries(start=start, count=ENTRIES_PER_READ):
             await self._select(await asyncio.to_thread(self._outgoing_links, entries))
+            start = entries[-1].ordinal + 1
         await self._select(
             [
                 SelectedLink(url, reason == OUT_OF_SCOPE)
@@ -435,16 +429,16 @@ class LinkCheck:
         )
         for url in unvisited:
             self._selection.add(url, is_external=False)
-        await self._check_hosts()
+        # The links of a host are checked one after the other, several hosts at a time.
+        hosts = deque(self._selection.by_host.values())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._request.concurrency):
+                    group.create_task(self._run_worker(hosts))
+        except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
+            raise failures.exceptions[0] from None
 
     # Selection
-
-    async def _journal(self) -> AsyncIterator[Sequence[JournalEntry]]:
-        """Yield the entries of the journal, also those of this attempt."""
-        start = 0
-        while entries := await self._context.entries(start=start, count=ENTRIES_PER_READ):
-            yield entries
-            start = entries[-1].ordinal + 1
 
     def _outgoing_links(self, entries: Iterable[JournalEntry]) -> list[SelectedLink]:
         obey_nofollow = self._request.respect_nofollow
@@ -472,41 +466,28 @@ class LinkCheck:
 
     # Checks
 
-    async def _check_hosts(self) -> None:
-        """Check the links: those of a host one after the other, several hosts at a time."""
-        hosts = deque(self._selection.by_host.values())
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(self._request.concurrency):
-                    group.create_task(self._run_worker(hosts))
-        except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
-            raise failures.exceptions[0] from None
-
     async def _run_worker(self, hosts: deque[list[SelectedLink]]) -> None:
-        while hosts:
-            await self._check_host(hosts.popleft())
-
-    async def _check_host(self, links: Iterable[SelectedLink]) -> None:
         robots = self._source.robots if self._request.respect_robots_txt else None
-        probe = LinkProbe(self._source.fetcher, robots, self._token, self._headers_for)
-        unchecked = deque(link for link in links if link.url not in self._checked)
-        results: list[tuple[SelectedLink, LinkCheckResult]] = []
-        while unchecked and self._elapsed_s < MAX_SECONDS:
-            link = unchecked.popleft()
-            result = await probe.check(link.url)
-            results.append((link, result))
-            # What took no request may be found out again after a kill.
-            if result.was_requested or len(results) >= _RESULTS_PER_BATCH:
-                await self._store(results)
-                results = []
-        await self._store(results)
-        await self._account(
-            [
-                UrlOutcome(link.url, "over_links", "the time for links was over")
-                for link in unchecked
-                if link.is_external
-            ]
-        )
+        while hosts:
+            probe = LinkProbe(self._source.fetcher, robots, self._token, self._headers_for)
+            unchecked = deque(link for link in hosts.popleft() if link.url not in self._checked)
+            results: list[tuple[SelectedLink, LinkCheckResult]] = []
+            while unchecked and self._elapsed_s < MAX_SECONDS:
+                link = unchecked.popleft()
+                result = await probe.check(link.url)
+                results.append((link, result))
+                # What took no request may be found out again after a kill.
+                if result.was_requested or len(results) >= _RESULTS_PER_BATCH:
+                    await self._store(results)
+                    results = []
+            await self._store(results)
+            await self._account(
+                [
+                    UrlOutcome(link.url, "over_links", "the time for links was over")
+                    for link in unchecked
+                    if link.is_external
+                ]
+            )
 
     @property
     def _elapsed_s(self) -> float:
@@ -516,8 +497,13 @@ class LinkCheck:
     async def _store(self, results: Sequence[tuple[SelectedLink, LinkCheckResult]]) -> None:
         if not results:
             return
+        entries: list[JournalEntry] = []
+        for link, result in results:
+            target = CrawlTarget(link.url, 0, ordinal=self._next_ordinal)
+            self._next_ordinal += 1
+            entries.append(encode_entry(target, result.as_crawl_result(round(self._elapsed_s, 1))))
         batch = CommitBatch(
-            entries=tuple(self._entry(link, result) for link, result in results),
+            entries=tuple(entries),
             url_outcomes=tuple(
                 UrlOutcome(link.url, result.outcome, result.receipt_detail)
                 for link, result in results
@@ -525,8 +511,3 @@ class LinkCheck:
             ),
         )
         await self._context.commit(batch)
-
-    def _entry(self, link: SelectedLink, result: LinkCheckResult) -> JournalEntry:
-        target = CrawlTarget(link.url, 0, ordinal=self._next_ordinal)
-        self._next_ordinal += 1
-        return encode_entry(target, result.as_crawl_result(round(self._elapsed_s, 1)))

@@ -23,7 +23,7 @@ from webdata_nb.contract.outcomes import ROBOTS, ROBOTS_UNREACHABLE
 from webdata_nb.contract.requests import CrawlRequest, ExtendedCrawlRequest
 from webdata_nb.contract.url_keys import site_of
 from webdata_nb.page.content.page_source import ConversionOptions, FileSlice, PageFact
-from webdata_nb.service.crawl.earlier_pages import EarlierPage, EarlierPages, UnchangedPage
+from webdata_nb.service.crawl.earlier_pages import EarlierPages, UnchangedPage
 from webdata_nb.service.crawl.journal import CrawlResult, CrawlTarget
 from webdata_nb.service.crawl.plan import CrawlPlan
 from webdata_nb.service.crawl.rights.job_rights import JobRights
@@ -216,10 +216,7 @@ class PageFetcher:
         if earlier is None:
             visit = await self._pipeline.fetch(page_request, self._render_options)
             return await self._access.result_of_refused(visit)
-        return await self._revalidate(page_request, earlier)
-
-    async def _revalidate(self, page_request: FetchRequest, earlier: EarlierPage) -> FetchOutcome:
-        """Ask whether a page has changed; fetch an unchanged one where it is to be checked."""
+        # Ask whether the page has changed; fetch an unchanged one where it is to be checked.
         conditional_request = msgspec.structs.replace(page_request, validators=earlier.validators)
         visit = await self._pipeline.fetch(conditional_request, self._render_options)
         if not visit.not_modified:
@@ -426,7 +423,13 @@ class Downloader:
 
     async def fetch(self, target: CrawlTarget) -> FetchOutcome:
         """Return the page of a target that an earlier attempt spooled, or fetch it."""
-        outcome = await self._spooled_page(target) or await self._fetcher.fetch(target)
+        outcome: FetchOutcome
+        page = await load_page(self._spool, target.ordinal)
+        if page is not None and page.url == target.url:
+            outcome = page
+        else:
+            self._spool.drop(target.ordinal)
+            outcome = await self._fetcher.fetch(target)
         self._unstored_pages += 1
         return outcome
 
@@ -439,13 +442,6 @@ class Downloader:
                 "start it again"
             )
         return result
-
-    async def _spooled_page(self, target: CrawlTarget) -> PageVisit | None:
-        page = await load_page(self._spool, target.ordinal)
-        if page is not None and page.url == target.url:
-            return page
-        self._spool.drop(target.ordinal)
-        return None
 
     async def save(self, target: CrawlTarget, outcome: FetchOutcome) -> PageVisit | None:
         """Spool a fetched page, so that another one may be fetched; None where it may not."""
@@ -551,7 +547,9 @@ def decode_page(record: bytes) -> PageVisit | None:
 def page_options(request: CrawlRequest, extractor: Extractor | None) -> ConversionOptions:
     """Return the scrape options of every page of a crawl."""
     scrape_options = request.scrape_options
-    facts = _page_facts(request)
+    facts = _FACTS_FOR_FACETS if request.filter_faceted_urls else _FACTS
+    if request.audit:
+        facts = _FACTS_FOR_AUDITS
     options = ConversionOptions(
         formats=page_formats(scrape_options.formats),
         only_main_content=scrape_options.only_main_content,
@@ -562,9 +560,3 @@ def page_options(request: CrawlRequest, extractor: Extractor | None) -> Conversi
         encoded=True,
     )
     return options if extractor is None else extractor.scrape_options(options)
-
-
-def _page_facts(request: CrawlRequest) -> frozenset[PageFact]:
-    if request.audit:
-        return _FACTS_FOR_AUDITS
-    return _FACTS_FOR_FACETS if request.filter_faceted_urls else _FACTS

@@ -264,7 +264,17 @@ class CrawlPlan:
     def next_target(self) -> CrawlTarget | None:
         """Reserve budget for the next URL; None when no URL may be fetched at present."""
         if not self._round and not self._is_committing:
-            self._pop_round()
+            # Pop as many URLs as can be chosen without further results. A round is popped at once,
+            # and only when the previous one is committed, so that its members do not depend on the
+            # concurrency.
+            round_size = self._frontier.round_size
+            is_committed = round_size is None or not self._outstanding
+            if is_committed and not self._is_checkpoint_due():
+                while len(self._round) < (round_size or 1) and self._has_budget():
+                    target = structs.replace(self._frontier.pop(), ordinal=self._next_ordinal)
+                    self._next_ordinal += 1
+                    self._outstanding[target.ordinal] = target
+                    self._round.append(target)
         return self._round.popleft() if self._round else None
 
     def upcoming(self, limit: int) -> Iterator[CrawlTarget]:
@@ -295,10 +305,21 @@ class CrawlPlan:
             while self._next_to_commit in self._results:
                 target = self._outstanding.pop(self._next_to_commit)
                 result = self._results.pop(self._next_to_commit)
-                yield from self._commit_target(target, result, effects)
+                outcome, discovered = yield from self._take_effect(target, result)
+                if outcome.is_row:
+                    effects.rows.append((target, self.rows))
+                    self.rows += 1
+                    if result.low_confidence:
+                        self.low_confidence[result.low_confidence] += 1
+                effects.outcomes.append(UrlOutcome(target.url, outcome.outcome, outcome.detail))
+                effects.outcomes += discovered
                 self._next_to_commit += 1
-            if effects.outcomes and not self._outstanding and not len(self._frontier):
-                effects.outcomes += yield from self._release_undecided()
+            is_done = effects.outcomes and not self._outstanding and not len(self._frontier)
+            if is_done and self._discovery.has_undecided:
+                released = DiscoveredUrls()
+                yield from self._discovery.release_undecided(released)
+                self._frontier.add(released.candidates)
+                effects.outcomes += released.outcomes
         finally:
             self._is_committing = False
         return effects
@@ -311,23 +332,6 @@ class CrawlPlan:
         yield from self._discovery.leftovers(outcome)
 
     # Budget
-
-    def _pop_round(self) -> None:
-        """Pop as many URLs as can be chosen without further results.
-
-        A round is popped at once, and only when the previous one is committed, so that its members
-        do not depend on the concurrency.
-        """
-        round_size = self._frontier.round_size
-        if round_size is not None and self._outstanding:
-            return
-        if self._is_checkpoint_due():
-            return
-        while len(self._round) < (round_size or 1) and self._has_budget():
-            target = structs.replace(self._frontier.pop(), ordinal=self._next_ordinal)
-            self._next_ordinal += 1
-            self._outstanding[target.ordinal] = target
-            self._round.append(target)
 
     def _is_checkpoint_due(self) -> bool:
         """Return whether another round could exceed the checkpoint; not before the first row."""
@@ -371,18 +375,6 @@ class CrawlPlan:
 
     # Results
 
-    def _commit_target(
-        self, target: CrawlTarget, result: CrawlResult, effects: PlanEffects
-    ) -> Steps[None]:
-        outcome, discovered = yield from self._take_effect(target, result)
-        if outcome.is_row:
-            effects.rows.append((target, self.rows))
-            self.rows += 1
-            if result.low_confidence:
-                self.low_confidence[result.low_confidence] += 1
-        effects.outcomes.append(UrlOutcome(target.url, outcome.outcome, outcome.detail))
-        effects.outcomes += discovered
-
     def _take_effect(
         self, target: CrawlTarget, result: CrawlResult
     ) -> Steps[tuple[TargetOutcome, list[UrlOutcome]]]:
@@ -393,7 +385,17 @@ class CrawlPlan:
         if outcome is None and self._discovery.redirects_to_known(target.url, result.final_url):
             outcome = TargetOutcome("redirect", result.final_url)
         outcome = outcome or _outcome_of_failure(result) or self._outcome_of_page(target, result)
-        outcomes = yield from self._add_links(target, result, follow=outcome.follow_links)
+        discovered = DiscoveredUrls()
+        if outcome.follow_links:
+            yield from self._discovery.add_page_links(target, result, discovered)
+        if target.ordinal == 0:  # the seeds follow the links of the start page
+            limit = MAX_LINKS_PER_PAGE + len(self._seeds)
+            yield from self._discovery.add_links(self._seeds, target, discovered, limit)
+        self._frontier.add(discovered.candidates)
+        if outcome.follow_links and self._frontier.uses_link_weights:
+            weights = self._discovery.link_weights(result)
+            self._frontier.record_links(self._key_of(target.url), weights)
+        outcomes = discovered.outcomes
         if self._discovery.must_reclassify:
             discovered = DiscoveredUrls()
             yield from self._discovery.reclassify(discovered)
@@ -415,29 +417,6 @@ class CrawlPlan:
         if trap is not None:
             return TargetOutcome("trap", trap)
         return TargetOutcome(result.check or FETCHED, result.detail, follow_links=True)
-
-    def _add_links(
-        self, target: CrawlTarget, result: CrawlResult, *, follow: bool
-    ) -> Steps[list[UrlOutcome]]:
-        """Add the links of a page to the frontier, and the seeds behind those of the start page."""
-        discovered = DiscoveredUrls()
-        if follow:
-            yield from self._discovery.add_page_links(target, result, discovered)
-        if target.ordinal == 0:
-            limit = MAX_LINKS_PER_PAGE + len(self._seeds)
-            yield from self._discovery.add_links(self._seeds, target, discovered, limit)
-        self._frontier.add(discovered.candidates)
-        if follow and self._frontier.uses_link_weights:
-            weights = self._discovery.link_weights(result)
-            self._frontier.record_links(self._key_of(target.url), weights)
-        return discovered.outcomes
-
-    def _release_undecided(self) -> Steps[list[UrlOutcome]]:
-        discovered = DiscoveredUrls()
-        if self._discovery.has_undecided:
-            yield from self._discovery.release_undecided(discovered)
-            self._frontier.add(discovered.candidates)
-        return discovered.outcomes
 
 
 class ListPlan(CrawlPlan):

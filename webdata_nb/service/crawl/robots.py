@@ -147,19 +147,15 @@ class RobotsCache:
                     attempt = await self._fetch(site)
                     expires_at = self._clock() + attempt.cache_s
                     cached = CachedRobots(attempt.reply, expires_at)
-                    self._add(site, cached)
+                    self._cached.pop(site, None)  # the oldest ones are evicted beyond the bound
+                    self._cached[site] = cached
+                    total = sum(entry.size for entry in self._cached.values())
+                    while total > MAX_CACHE_BYTES:
+                        total -= self._cached.pop(next(iter(self._cached))).size
                 return cached.reply
         finally:
             if not lock.locked():
                 self._locks.pop(site, None)
-
-    def _add(self, site: str, cached: CachedRobots) -> None:
-        """Cache a reply, and evict the oldest ones beyond the bound."""
-        self._cached.pop(site, None)
-        self._cached[site] = cached
-        total = sum(entry.size for entry in self._cached.values())
-        while total > MAX_CACHE_BYTES:
-            total -= self._cached.pop(next(iter(self._cached))).size
 
     async def _fetch(self, site: str) -> RobotsAttempt:
         """Fetch a robots.txt; retry passing failures."""
@@ -191,23 +187,17 @@ class RobotsCache:
             return RobotsAttempt(reply, error_kind=error.kind)
         # The RFC fixes the encoding, whatever the headers say.
         body = decode_text(fetched.body[:MAX_PARSED_BYTES], "UTF-8")
-        return RobotsAttempt(
-            RobotsReply(fetched.status, body, read_at=_now()),
-            retry_after_s=retry_after_s(fetched),
-            max_age_s=_max_age_s(fetched.header("cache-control") or ""),
-        )
+        cache_control = fetched.header("cache-control") or ""
+        max_age = _MAX_AGE.search(cache_control)
+        max_age_s = float(max_age[1]) if max_age else MAX_CACHE_S
+        if "no-cache" in cache_control or "no-store" in cache_control:
+            max_age_s = 0.0
+        reply = RobotsReply(fetched.status, body, read_at=_now())
+        return RobotsAttempt(reply, retry_after_s=retry_after_s(fetched), max_age_s=max_age_s)
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _max_age_s(cache_control: str) -> float:
-    """Return the seconds for which a Cache-Control header allows caching."""
-    if "no-cache" in cache_control or "no-store" in cache_control:
-        return 0.0
-    match = _MAX_AGE.search(cache_control)
-    return float(match[1]) if match else MAX_CACHE_S
 
 
 class JobRobots:

@@ -81,18 +81,14 @@ class RobotsRule:
             return False
         if not pieces:
             return not anchored or path == head
-        return _contains_in_order(path, len(head), pieces, anchored=anchored)
-
-
-def _contains_in_order(path: str, start: int, pieces: list[str], *, anchored: bool) -> bool:
-    """Return whether the pieces follow each other; the first occurrence of each is the best."""
-    tail = pieces.pop() if anchored else ""
-    for piece in pieces:
-        index = path.find(piece, start)
-        if index < 0:
-            return False
-        start = index + len(piece)
-    return not anchored or (len(path) - len(tail) >= start and path.endswith(tail))
+        # The pieces have to follow each other; the first occurrence of each is the best.
+        start, tail = len(head), pieces.pop() if anchored else ""
+        for piece in pieces:
+            index = path.find(piece, start)
+            if index < 0:
+                return False
+            start = index + len(piece)
+        return not anchored or (len(path) - len(tail) >= start and path.endswith(tail))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +166,12 @@ class RobotsRules:
         if not self.prefixes and not self.patterns:
             return None
         path = encoded_path(url)
-        prefix = self._longest_prefix(path)
+        prefix: tuple[int, bool] | None = None  # of the longest matching rule without wildcards
+        for length in self._prefix_lengths:
+            allow = self.prefixes.get(path[:length]) if length <= len(path) else None
+            if allow is not None:
+                prefix = length, allow
+                break
         for number, rule in enumerate(self.patterns):
             if number % RULES_PER_STEP == 0:
                 yield
@@ -179,14 +180,6 @@ class RobotsRules:
             if rule.matches(path):
                 return rule
         return None if prefix is None else RobotsRule(path[: prefix[0]], prefix[1])
-
-    def _longest_prefix(self, path: str) -> tuple[int, bool] | None:
-        """Return the precedence of the longest matching rule without wildcards."""
-        for length in self._prefix_lengths:
-            allow = self.prefixes.get(path[:length]) if length <= len(path) else None
-            if allow is not None:
-                return length, allow
-        return None
 
 
 class _RobotsParser:
@@ -216,7 +209,11 @@ class _RobotsParser:
         elif key.startswith(_DISALLOW_KEYS):
             self._add_rule(value, number, allow=False)
         elif key in _USAGE_KEYS:
-            self._add_usage(UsageLine(key, value, number))
+            # It ends the list of agents for others of its kind alone.
+            self._in_usage_agent_list = False
+            for rules in self._usage_group:
+                if len(rules.usage) <= MAX_USAGE_LINES:  # one more shows that there are too many
+                    rules.usage.append(UsageLine(key, value, number))
         elif key == _LICENSE_KEY and value and len(self._licenses) < MAX_LICENSES:
             self._licenses.append(UsageLine(key, value, number))
         elif key.startswith("crawl-delay") and _SECONDS.fullmatch(value):
@@ -254,18 +251,16 @@ class _RobotsParser:
             self._current_group.append(self._own_rules)
             self._usage_group.append(self._own_rules)
 
-    def _add_usage(self, line: UsageLine) -> None:
-        """Add a line about usage, which ends the list of agents for others of its kind alone."""
-        self._in_usage_agent_list = False
-        for rules in self._usage_group:
-            if len(rules.usage) <= MAX_USAGE_LINES:  # one more shows that there are too many
-                rules.usage.append(line)
-
     def _add_rule(self, value: str, number: int, *, allow: bool) -> None:
         self._in_agent_list = self._in_agent_list and not self._current_group
         self._in_usage_agent_list = False
         if value:  # an empty pattern matches nothing
-            for pattern in _patterns_of(encode_pattern(value), allow=allow):
+            patterns = [encode_pattern(value)]
+            slash = patterns[0].rfind("/")
+            if allow and slash >= 0 and patterns[0].startswith(_INDEX_PAGE, slash):
+                # A rule that allows a folder's index page allows the folder itself.
+                patterns.append(f"{patterns[0][: slash + 1]}$")
+            for pattern in patterns:
                 for rules in self._current_group:
                     rules.add(pattern, number, allow=allow)
 
@@ -300,14 +295,6 @@ class _AgentRules:
 
 def _is_wildcard(pattern: str) -> bool:
     return "*" in pattern or pattern.endswith("$")
-
-
-def _patterns_of(pattern: str, *, allow: bool) -> Iterator[str]:
-    yield pattern
-    slash = pattern.rfind("/")
-    if allow and slash >= 0 and pattern.startswith(_INDEX_PAGE, slash):
-        # A rule that allows a folder's index page allows the folder itself.
-        yield f"{pattern[: slash + 1]}$"
 
 
 def numbered_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -93,16 +93,14 @@ def _regex(pattern: str) -> str:
     optional_tail = is_folder and "?" not in pattern
     if optional_tail:
         tokens[-2:] = [tokens[-2][:-1]]
+    # Text such as "é" and a space is percent-encoded, as in canonical URLs.
+    encoded = _ENCODED if "?" in pattern else _ENCODED_IN_PATHS
     regex = "".join(
-        _WILDCARDS.get(token) or re2.escape(_encode(token, pattern)) for token in tokens
+        _WILDCARDS.get(token)
+        or re2.escape(encoded.sub(lambda match: quote(match.group(), safe=""), token))
+        for token in tokens
     )
     return f"(?:{regex}(?:/.*)?)" if optional_tail else f"(?:{regex})"
-
-
-def _encode(text: str, pattern: str) -> str:
-    """Percent-encode text such as "é" and a space, as canonical URLs do."""
-    characters = _ENCODED if "?" in pattern else _ENCODED_IN_PATHS
-    return characters.sub(lambda match: quote(match.group(), safe=""), text)
 
 
 def folder_after_redirects(folder: str, start: str, final_url: str) -> str:

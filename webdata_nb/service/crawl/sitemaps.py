@@ -98,50 +98,41 @@ class SitemapReader:
         return SitemapSeeds(listing.pages)
 
     async def _read_sitemaps(self, start: str, total: PageDeadline, parse: Parse) -> SitemapSeeds:
-        urls = await self._announced(start)
-        default = f"{url_origin(start)}/sitemap.xml"
-        # The default location is no promise: that it does not exist is not a problem.
-        optional = set() if default in urls else {default}
-        if optional and (not self.respect_robots_txt or await self.robots.allowed(default)):
-            urls.append(default)
-        return await self._read_all(deque(urls), optional, url_origin(start), total, parse)
-
-    async def _announced(self, start: str) -> list[str]:
-        """Return the sitemaps that robots.txt names."""
-        urls: dict[str, None] = {}
+        announced: dict[str, None] = {}
         for text in (await self.robots.rules(start)).sitemaps:
             try:
                 url = join_url(f"{url_origin(start)}/robots.txt", text)
             except FetchError:
                 continue
             if url is not None:
-                urls[url] = None
-        return list(urls)
-
-    async def _read_all(
-        self,
-        queue: deque[str],
-        optional: set[str],
-        site: str,
-        total: PageDeadline,
-        parse: Parse,
-    ) -> SitemapSeeds:
-        listed_urls, pages = set(queue), dict[str, None]()
+                announced[url] = None
+        urls = list(announced)
+        default = f"{url_origin(start)}/sitemap.xml"
+        # The default location is no promise: that it does not exist is not a problem.
+        optional = set() if default in urls else {default}
+        if optional and (not self.respect_robots_txt or await self.robots.allowed(default)):
+            urls.append(default)
+        queue, listed_urls, pages = deque(urls), set(urls), dict[str, None]()
         problems: list[tuple[str, str]] = []
         files = 0
-        while queue:
-            if files == MAX_FILES or len(pages) >= MAX_SEEDS:
-                problems += _unread(queue)
-                break
+        while queue and files < MAX_FILES and len(pages) < MAX_SEEDS:
             url = queue.popleft()
             files += 1
-            listing = await self._read_file(url, total, parse, is_own=url_origin(url) == site)
+            is_own = url_origin(url) == url_origin(start)
+            listing = await self._read_file(url, total, parse, is_own=is_own)
             if listing.problem and not (url in optional and listing.problem in _NOT_FOUND):
                 problems.append((url, listing.problem))
             pages |= dict.fromkeys(listing.pages)
             nested = [url for url in listing.sitemaps if url not in listed_urls]
             listed_urls.update(nested)
             queue.extend(nested)
+        unread = list(queue)
+        reason = f"not read: {MAX_FILES} files or {MAX_SEEDS:,} URLs were reached"
+        problems += [(url, reason) for url in unread[:MAX_PROBLEMS_LISTED]]
+        if len(unread) > MAX_PROBLEMS_LISTED:
+            omitted_count = len(unread) - MAX_PROBLEMS_LISTED - 1
+            reason = f"{reason}; {omitted_count} more were not read either"
+            problems.append((unread[MAX_PROBLEMS_LISTED], reason))
         outcomes = (UrlOutcome(url, SITEMAP, reason) for url, reason in problems)
         return SitemapSeeds(tuple(pages)[:MAX_SEEDS], tuple(outcomes))
 
@@ -159,19 +150,6 @@ class SitemapReader:
             fetched, problem = await fetch_file(self.fetcher, request, deadline)
         total.queued_s += deadline.queued_s
         return ParsedSitemap(problem=problem) if fetched is None else await parse(fetched)
-
-
-def _unread(queue: deque[str]) -> list[tuple[str, str]]:
-    """Return the problems of the files left in the queue."""
-    urls = list(queue)
-    reason = f"not read: {MAX_FILES} files or {MAX_SEEDS:,} URLs were reached"
-    problems = [(url, reason) for url in urls[:MAX_PROBLEMS_LISTED]]
-    if len(urls) > MAX_PROBLEMS_LISTED:
-        omitted_count = len(urls) - MAX_PROBLEMS_LISTED - 1
-        problems.append(
-            (urls[MAX_PROBLEMS_LISTED], f"{reason}; {omitted_count} more were not read either")
-        )
-    return problems
 
 
 async def fetch_file(

@@ -72,12 +72,20 @@ class JobRights:
 
     async def site_rights(self, url: str) -> PageRights:
         """Return what is known of a page before it is requested: robots.txt and tdmrep.json."""
-        site, usage = url_origin(url), await self._robots_usage(url)
+        site = url_origin(url)
+        if (usage := self._usage.get(site)) is None:
+            reply, rules = await self._robots.reply(url), await self._robots.rules(url)
+            usage = self._usage[site] = RobotsUsage.of_file(
+                f"{site}/robots.txt", reply.read_at, reply.rules, reply.refusal, rules
+            )
         rule = await run_cooperatively((await self._robots.rules(url)).match_in_steps(url))
-        signals = [
-            *usage.signals(url, rule),
-            *await self._tdm_signals(url, f"{site}{TDM_PATH}"),
-        ]
+        signals = list(usage.signals(url, rule))
+        source = f"{site}{TDM_PATH}"
+        file = await self._file(source)
+        if not file.problem:  # a site without a readable file does not implement the protocol
+            if source not in self._tdm_files:
+                self._tdm_files[source] = parse_tdm_file(file.body)
+            signals += self._tdm_files[source].signals(url, source, file.read_at)
         for line in usage.licenses:
             reference = LicenseReference(line.value, usage.license_line(line), usage.source)
             signals += await self._license_signals(url, reference)
@@ -111,23 +119,6 @@ class JobRights:
         unsaved, self._unsaved = tuple(self._unsaved), []
         return unsaved
 
-    async def _robots_usage(self, url: str) -> RobotsUsage:
-        site = url_origin(url)
-        if site not in self._usage:
-            reply, rules = await self._robots.reply(url), await self._robots.rules(url)
-            self._usage[site] = RobotsUsage.of_file(
-                f"{site}/robots.txt", reply.read_at, reply.rules, reply.refusal, rules
-            )
-        return self._usage[site]
-
-    async def _tdm_signals(self, url: str, source: str) -> Iterable[RightsSignal]:
-        file = await self._file(source)
-        if file.problem:
-            return ()  # a site without a readable file does not implement the protocol
-        if source not in self._tdm_files:
-            self._tdm_files[source] = parse_tdm_file(file.body)
-        return self._tdm_files[source].signals(url, source, file.read_at)
-
     async def _license_signals(
         self, url: str, reference: LicenseReference
     ) -> Iterable[RightsSignal]:
@@ -156,17 +147,16 @@ class JobRights:
             return self._files[url]
         async with self._locks.setdefault(url, asyncio.Lock()):
             if url not in self._files:
-                file = await self._fetch(url)
+                request = FetchRequest(url, limits=LIMITS)
+                with self._fetcher.deadline(TIMEOUT_S) as deadline:
+                    # Pages may hold their place in the host's queue while they wait for this file.
+                    fetched, problem = await fetch_file(
+                        self._fetcher, request, deadline, queued=False
+                    )
+                file = RightsFile(b"" if fetched is None else fetched.body, problem, _now())
                 self._files[url] = file
                 self._unsaved.append((_SNAPSHOT_PREFIX + url, msgspec.json.encode(file)))
         return self._files[url]
-
-    async def _fetch(self, url: str) -> RightsFile:
-        request = FetchRequest(url, limits=LIMITS)
-        with self._fetcher.deadline(TIMEOUT_S) as deadline:
-            # Pages may hold their place in the host's queue while they wait for this file.
-            fetched, problem = await fetch_file(self._fetcher, request, deadline, queued=False)
-        return RightsFile(b"" if fetched is None else fetched.body, problem, _now())
 
 
 def _now() -> str:

@@ -98,7 +98,11 @@ class RobotsUsage:
 
     def signals(self, url: str, rule: RobotsRule | None) -> Iterator[RightsSignal]:
         """Yield what the file says of a page; `rule` is the one that decides on its fetch."""
-        yield self._fetch_signal(rule)
+        number, says = None, refuses(*PURPOSES) if self.refusal else allows()
+        if rule is not None and not self.refusal:
+            number = self.line_numbers.get(rule.pattern)
+            says = {} if rule.allow else refuses(*PURPOSES)
+        yield self._signal("robots", number, says, self.refusal)
         if len(self.rules) > MAX_USAGE_LINES:
             problem = f"it has more than {MAX_USAGE_LINES:,} lines about usage"
             yield self._signal("robots", None, refuses(*PURPOSES), problem)
@@ -112,14 +116,6 @@ class RobotsUsage:
     def license_line(self, line: UsageLine) -> str:
         """Return a License line as it is in the file."""
         return self._quote(line.number)
-
-    def _fetch_signal(self, rule: RobotsRule | None) -> RightsSignal:
-        if self.refusal:
-            return self._signal("robots", None, refuses(*PURPOSES), self.refusal)
-        if rule is None:
-            return self._signal("robots", None, {})
-        number = self.line_numbers.get(rule.pattern)
-        return self._signal("robots", number, {} if rule.allow else refuses(*PURPOSES))
 
     def _signal(self, name: str, number: int | None, says: Says, problem: str = "") -> RightsSignal:
         line = self._quote(number)
@@ -281,7 +277,12 @@ class PageSignals:
     ) -> Iterator[LicenseReference]:
         """Yield the RSL licences at other URLs that the page declares."""
         for target, media_type in _license_links(headers):
-            url = self._absolute(target) if media_type == MEDIA_TYPE else None
+            if media_type != MEDIA_TYPE:
+                continue
+            try:
+                url = join_url(self.url, target)
+            except FetchError:
+                continue
             if url is not None:
                 line = f'Link: <{target}>; rel="license"; type="{MEDIA_TYPE}"'
                 yield LicenseReference(url, line, self.url)
@@ -289,12 +290,6 @@ class PageSignals:
             if kind == "link" and value == MEDIA_TYPE:
                 line = f'rel="license" type="{MEDIA_TYPE}" href="{name}"'
                 yield LicenseReference(name, line, self.url)
-
-    def _absolute(self, target: str) -> str | None:
-        try:
-            return join_url(self.url, target)
-        except FetchError:
-            return None
 
     def _signal(self, name: str, line: str, says: Says) -> RightsSignal:
         return RightsSignal(name, self.url, line, self.read_at, says)

@@ -149,7 +149,16 @@ class RslDocument:
 
         `line` is the declaration that names the licence, for a licence that says nothing.
         """
-        content, problem = self._content_of(url), self.problem
+        matching = [
+            (content, content.pattern.length)
+            for content in self.contents
+            if content.pattern is not None and content.pattern.matches(url)
+        ]
+        # Contents with the longest pattern that matches count as one.
+        longest = max((length for _, length in matching), default=0)
+        best = [content for content, length in matching if length == longest]
+        licenses = [each for content in best for each in content.licenses]
+        content = replace(best[0], licenses=licenses) if best else None
         by_element: dict[int, tuple[RslElement, dict[Purpose, Statement]]] = {}
         for purpose in PURPOSES if content is not None else ():
             if content is not None and (decision := content.statement(purpose)) is not None:
@@ -160,23 +169,9 @@ class RslDocument:
             for element, says in by_element.values()
         ]
         if not signals:
-            problem = problem or "it has no terms of usage for this page"
+            problem = self.problem or "it has no terms of usage for this page"
             signals = [RightsSignal("rsl", source, line, read_at, problem=problem)]
         return signals
-
-    def _content_of(self, url: str) -> RslContent | None:
-        """Return the content with the longest pattern that matches; equal ones count as one."""
-        matching = [
-            (content, content.pattern.length)
-            for content in self.contents
-            if content.pattern is not None and content.pattern.matches(url)
-        ]
-        if not matching:
-            return None
-        longest = max(length for _, length in matching)
-        best = [content for content, length in matching if length == longest]
-        licenses = [each for content in best for each in content.licenses]
-        return replace(best[0], licenses=licenses)
 
 
 def parse_rsl(body: bytes) -> RslDocument:
@@ -224,10 +219,6 @@ class _RslParser:
             {key: value.strip() for key, value in attributes.items()},
             self._expat.CurrentLineNumber,
         )
-        self._add(element)
-        self._open.append(element)
-
-    def _add(self, element: RslElement) -> None:
         path = [each.name for each in self._open]
         if element.name == "content" and path == ["rsl"]:
             if len(self.contents) == MAX_CONTENTS:
@@ -238,6 +229,7 @@ class _RslParser:
             if len(self.contents[-1].licenses) == MAX_LICENSES:
                 raise _UnreadableLicenseError(f"a content has more than {MAX_LICENSES} licences")
             self.contents[-1].licenses.append(RslLicense())
+        self._open.append(element)
 
     def _end(self, _name: str) -> None:
         element = self._open.pop()

@@ -294,16 +294,12 @@ def content_signal(value: str) -> Says:
     >>> content_signal("ai-train=no, search=yes")
     {'ai-train': 'refused', 'search': 'allowed'}
     """
-    return combine(_content_signals(value))
-
-
-def _content_signals(value: str) -> Iterator[Says]:
+    signals: list[Says] = []
     for part in value.lower().split(","):
         name, _, answer = (text.strip() for text in part.partition("="))
-        statement = _ANSWERS.get(answer)
-        purpose = next((each for each in _CONTENT_SIGNALS if each == name), None)
-        if purpose is not None and statement is not None:
-            yield {purpose: statement}
+        if name in _CONTENT_SIGNALS and answer in _ANSWERS:
+            signals.append({name: _ANSWERS[answer]})
+    return combine(signals)
 
 
 def robots_directives(value: str, token: str) -> Says:
@@ -318,18 +314,16 @@ def robots_directives(value: str, token: str) -> Says:
     >>> robots_directives("otherbot: noai", "ExampleBot")
     {}
     """
-    return combine(_directives(value.lower(), token.lower()))
-
-
-def _directives(value: str, token: str) -> Iterator[Says]:
-    is_addressed = True
-    for part in value.split(","):
+    found: list[Says] = []
+    addressees, is_addressed = {token.lower(), "*", "robots"}, True
+    for part in value.lower().split(","):
         name, colon, rest = (text.strip() for text in part.partition(":"))
         # A name has no spaces: the time in a date, behind its comma, is none.
         if colon and name not in _WITH_VALUE and len(name.split()) == 1:
-            is_addressed, name = name in {token, "*", "robots"}, rest
+            is_addressed, name = name in addressees, rest
         if is_addressed and name in _DIRECTIVES:
-            yield _DIRECTIVES[name]
+            found.append(_DIRECTIVES[name])
+    return combine(found)
 
 
 # Patterns of a length that no path has; longer ones match nothing.
