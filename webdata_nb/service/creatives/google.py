@@ -125,8 +125,23 @@ class GoogleTransparencyCenter:
             return (await self._advertisers_of_domain(name_or_domain.lower()))[:limit]
         params = {"1": name_or_domain, "2": limit, "3": limit}
         body = await self._call("SearchService/SearchSuggestions", params)
-        advertisers = map(_suggested_advertiser, parse_list(body.get("1"), NAME))
-        return [advertiser for advertiser in advertisers if advertiser is not None][:limit]
+        advertisers: list[Advertiser] = []
+        for suggestion in parse_list(body.get("1"), NAME):
+            fields = as_mapping(as_mapping(suggestion).get("1"))
+            name, advertiser_id = _text(fields.get("1")), _text(fields.get("2"))
+            if not name or not advertiser_id:
+                continue
+            counts = as_mapping(as_mapping(fields.get("4")).get("2"))
+            advertisers.append(
+                Advertiser(
+                    advertiser_id,
+                    name,
+                    region=_text(fields.get("3")),
+                    ads_min=parse_count(counts.get("1")),
+                    ads_max=parse_count(counts.get("2")),
+                )
+            )
+        return advertisers[:limit]
 
     async def _advertisers_of_domain(self, domain: str) -> list[Advertiser]:
         """Return the advertisers of a domain, most creatives first."""
@@ -230,21 +245,6 @@ def _iso_time(timestamp: Any) -> str | None:
     if timestamp is None:
         return None
     return datetime.fromtimestamp(int(timestamp["1"]), UTC).isoformat().replace("+00:00", "Z")
-
-
-def _suggested_advertiser(suggestion: Any) -> Advertiser | None:
-    fields = as_mapping(as_mapping(suggestion).get("1"))
-    name, advertiser_id = _text(fields.get("1")), _text(fields.get("2"))
-    if not name or not advertiser_id:
-        return None
-    counts = as_mapping(as_mapping(fields.get("4")).get("2"))
-    return Advertiser(
-        advertiser_id,
-        name,
-        region=_text(fields.get("3")),
-        ads_min=parse_count(counts.get("1")),
-        ads_max=parse_count(counts.get("2")),
-    )
 
 
 def _text(value: Any) -> str | None:

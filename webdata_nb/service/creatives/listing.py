@@ -41,7 +41,6 @@ from webdata_nb.service.creatives.source import (
     BadCursor,
     CallDeadline,
     CreativesFilters,
-    CreativesPage,
     CreativesQuery,
     CreativesSource,
     SourceClient,
@@ -203,25 +202,21 @@ class SourceFactory:
                     client, (settings.url or google.HOME).rstrip("/")
                 )
             case meta.NAME:
-                return self._meta(settings, fetchers, deadline)
+                if not settings.key:
+                    raise MissingSetting(_NO_TOKEN)
+                client = SourceClient(
+                    meta.NAME,
+                    fetchers,
+                    self.throttle,
+                    deadline,
+                    0.0,
+                    self.overload_pause_s,
+                    key=settings.key,
+                    key_advice=meta.KEY_ADVICE,
+                )
+                home = (settings.url or meta.HOME).rstrip("/")
+                return meta.MetaAdLibrary(client, settings.key, home)
         raise MissingSetting(_NO_SOURCE)
-
-    def _meta(
-        self, settings: Creatives, fetchers: SourceFetchers, deadline: CallDeadline
-    ) -> CreativesSource:
-        if not settings.key:
-            raise MissingSetting(_NO_TOKEN)
-        client = SourceClient(
-            meta.NAME,
-            fetchers,
-            self.throttle,
-            deadline,
-            0.0,
-            self.overload_pause_s,
-            key=settings.key,
-            key_advice=meta.KEY_ADVICE,
-        )
-        return meta.MetaAdLibrary(client, settings.key, (settings.url or meta.HOME).rstrip("/"))
 
 
 MAX_CURSOR_LENGTH: Final = 4096
@@ -237,14 +232,6 @@ class ListedPage:
     cursor: str | None
     counts: EnrichmentCounts
     failed: int
-
-
-@dataclass(frozen=True, slots=True)
-class _CursorBinding:
-    """The account and the filters that a cursor is bound to."""
-
-    account_id: str
-    filters: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,10 +265,24 @@ class CreativesListing:
         deadline = CallDeadline.after(request.timeout_ms / 1000)
         filters = parse_filters(request)
         engine = enrich.find_engine() if request.ocr else ""
-        source = self._source(filters.advertiser_id, settings, fetchers, deadline)
-        binding = _CursorBinding(account_id, filters.cursor_fields(source.name))
-        position = self._open_cursor(request.cursor, binding)
-        first_day, last_day = _days(position, filters)
+        source: CreativesSource
+        # The sample's advertisers need no setting; no real advertiser has their ids.
+        if settings.source is None and filters.advertiser_id in sample.advertiser_ids():
+            source = sample.SampleSource(_today())
+        else:
+            source = self.sources.create(settings, fetchers, deadline)
+        # A cursor is bound to the account and to these.
+        fields = filters.cursor_fields(source.name)
+        position: ListingPosition | None = None
+        if request.cursor is not None:
+            position = self.sealer.open(
+                request.cursor, account_id=account_id, filters=fields, now=time.time()
+            )
+        if position is None:
+            first_day, last_day = days_of_range(filters.date_range, _today())
+        else:  # later pages keep the days of the first page
+            days = (position.first_day, position.last_day)
+            first_day, last_day = (None if day is None else date.fromisoformat(day) for day in days)
         query = CreativesQuery(
             filters.advertiser_id,
             filters.region,
@@ -308,14 +309,24 @@ class CreativesListing:
                 zip(page.creatives, enrichments, strict=True), start=start + 1
             )
         ]
-        return ListedPage(
-            source.name,
-            filters,
-            rows,
-            self._next_cursor(page, position, query, binding),
-            enricher.counts,
-            sum("error" in row for row in rows),
-        )
+        cursor: str | None = None
+        if page.cursor is not None:
+            count = len(page.creatives)
+            if position is None:
+                following = ListingPosition(
+                    page.cursor,
+                    count,
+                    first_day=_iso_day(first_day),
+                    last_day=_iso_day(last_day),
+                    expires_at=time.time() + LIFETIME_S,
+                )
+            else:
+                following = position.advance(page.cursor, count)
+            cursor = self.sealer.seal(following, account_id=account_id, filters=fields)
+            if len(cursor) > MAX_CURSOR_LENGTH:
+                raise SourceError("the source's cursor is too long to be handed on")
+        failed = sum("error" in row for row in rows)
+        return ListedPage(source.name, filters, rows, cursor, enricher.counts, failed)
 
     async def find_advertisers(
         self,
@@ -336,50 +347,6 @@ class CreativesListing:
         source = self.sources.create(settings, fetchers, deadline)
         return source.name, await source.find_advertisers(name_or_domain, limit=limit)
 
-    def _source(
-        self,
-        advertiser_id: str,
-        settings: Creatives,
-        fetchers: SourceFetchers,
-        deadline: CallDeadline,
-    ) -> CreativesSource:
-        # The sample's advertisers need no setting; no real advertiser has their ids.
-        if settings.source is None and advertiser_id in sample.advertiser_ids():
-            return sample.SampleSource(_today())
-        return self.sources.create(settings, fetchers, deadline)
-
-    def _open_cursor(self, cursor: str | None, binding: _CursorBinding) -> ListingPosition | None:
-        if cursor is None:
-            return None
-        return self.sealer.open(
-            cursor, account_id=binding.account_id, filters=binding.filters, now=time.time()
-        )
-
-    def _next_cursor(
-        self,
-        page: CreativesPage,
-        position: ListingPosition | None,
-        query: CreativesQuery,
-        binding: _CursorBinding,
-    ) -> str | None:
-        if page.cursor is None:
-            return None
-        count = len(page.creatives)
-        if position is None:
-            following = ListingPosition(
-                page.cursor,
-                count,
-                first_day=_iso_day(query.first_day),
-                last_day=_iso_day(query.last_day),
-                expires_at=time.time() + LIFETIME_S,
-            )
-        else:
-            following = position.advance(page.cursor, count)
-        cursor = self.sealer.seal(following, account_id=binding.account_id, filters=binding.filters)
-        if len(cursor) > MAX_CURSOR_LENGTH:
-            raise SourceError("the source's cursor is too long to be handed on")
-        return cursor
-
 
 def _today() -> date:
     return datetime.now(UTC).date()
@@ -387,14 +354,3 @@ def _today() -> date:
 
 def _iso_day(day: date | None) -> str | None:
     return None if day is None else day.isoformat()
-
-
-def _days(
-    position: ListingPosition | None, filters: CreativesFilters
-) -> tuple[date | None, date | None]:
-    """Return the days of a listing; later pages keep the days of the first page."""
-    if position is None:
-        return days_of_range(filters.date_range, _today())
-    days = (position.first_day, position.last_day)
-    first, last = (None if day is None else date.fromisoformat(day) for day in days)
-    return first, last

@@ -127,17 +127,13 @@ def prepare_image(data: bytes) -> Image.Image:
     grey = Image.alpha_composite(background, image).convert("L")
     if ImageStat.Stat(grey).median[0] < _DARK_MEDIAN:
         grey = ImageOps.invert(grey)
-    return ImageOps.autocontrast(_enlarge(grey), cutoff=1)
-
-
-def _enlarge(image: Image.Image) -> Image.Image:
-    longest = max(image.size)
-    factor = next((scale for side, scale in _SCALES if longest <= side), 1.0)
-    factor = min(factor, _MAX_SIDE / longest)
-    if factor == 1.0:
-        return image
-    size = tuple(max(1, round(side * factor)) for side in image.size)
-    return image.resize((size[0], size[1]), Image.Resampling.BICUBIC)
+    longest = max(grey.size)
+    scale = next((scale for side, scale in _SCALES if longest <= side), 1.0)
+    factor = min(scale, _MAX_SIDE / longest)
+    if factor != 1.0:
+        width, height = (max(1, round(side * factor)) for side in grey.size)
+        grey = grey.resize((width, height), Image.Resampling.BICUBIC)
+    return ImageOps.autocontrast(grey, cutoff=1)
 
 
 def run_tesseract(image: Image.Image, program: str) -> list[LineFields]:
@@ -158,22 +154,21 @@ def run_tesseract(image: Image.Image, program: str) -> list[LineFields]:
         if row["level"] == _WORD_LEVEL and row["text"].strip():
             key = (row["block_num"], row["par_num"], row["line_num"])
             words_by_line.setdefault(key, []).append(row)
-    return [_line_fields(words) for words in words_by_line.values()]
-
-
-def _line_fields(words: Sequence[dict[str, str]]) -> LineFields:
-    confidences = [float(word["conf"]) for word in words]
-    # The height of a word without letters, such as a dash, does not show the font size.
-    sized = [word for word in words if any(map(str.isalnum, word["text"]))] or words
-    return {
-        "text": " ".join(word["text"].strip() for word in words),
-        "confidence": statistics.fmean(confidences) / 100,
-        "top": min(int(word["top"]) for word in words),
-        "left": min(int(word["left"]) for word in words),
-        "size": statistics.median(
-            font_size(word["text"].strip(), int(word["height"])) for word in sized
-        ),
-    }
+    lines: list[LineFields] = []
+    for words in words_by_line.values():
+        # The height of a word without letters, such as a dash, does not show the font size.
+        sized = [word for word in words if any(map(str.isalnum, word["text"]))] or words
+        sizes = [font_size(word["text"].strip(), int(word["height"])) for word in sized]
+        lines.append(
+            {
+                "text": " ".join(word["text"].strip() for word in words),
+                "confidence": statistics.fmean(float(word["conf"]) for word in words) / 100,
+                "top": min(int(word["top"]) for word in words),
+                "left": min(int(word["left"]) for word in words),
+                "size": statistics.median(sizes),
+            }
+        )
+    return lines
 
 
 def run_rapidocr(image: Image.Image) -> list[LineFields]:

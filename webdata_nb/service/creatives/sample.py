@@ -46,10 +46,26 @@ class SampleSource:
                 loc=("body", "advertiser_id"),
             )
         rows = [row for row in _rows_of(query.advertiser_id) if self._matches(row, query)]
-        start = _parse_cursor(query.cursor)
+        if query.cursor is not None and not query.cursor.isdecimal():
+            raise BadCursor("the source no longer accepts its cursor")
+        start = int(query.cursor or 0)
         end = start + query.limit
         cursor = str(end) if end < len(rows) else None
-        return CreativesPage(tuple(map(self._creative, rows[start:end])), cursor)
+        creatives = (
+            AdCreative(
+                row["advertiser_id"],
+                row["creative_id"],
+                preview_url=_image_url(row),
+                advertiser_name=_advertiser_names()[row["advertiser_id"]],
+                format=row["format"],
+                first_shown=midnight(self._day(row["first_age"])),
+                last_shown=midnight(self._day(row["last_age"])),
+                days_shown=row["days_shown"],
+                political=row["political"],
+            )
+            for row in rows[start:end]
+        )
+        return CreativesPage(tuple(creatives), cursor)
 
     async def with_details(self, creative: AdCreative) -> AdCreative:
         row = next((row for row in _rows() if row["creative_id"] == creative.creative_id), None)
@@ -78,11 +94,16 @@ class SampleSource:
 
     async def find_advertisers(self, name_or_domain: str, *, limit: int) -> list[Advertiser]:
         text = name_or_domain.casefold()
-        return [
-            _advertiser(record)
-            for record in _data()["advertisers"]
-            if text in record["name"].casefold() or text in record["domain"]
-        ][:limit]
+        advertisers: list[Advertiser] = []
+        for record in _data()["advertisers"]:
+            if text in record["name"].casefold() or text in record["domain"]:
+                advertiser_id, name = record["advertiser_id"], record["name"]
+                count = len(_rows_of(advertiser_id))
+                country, domain = record["country"], record["domain"]
+                advertisers.append(
+                    Advertiser(advertiser_id, name, country, domain, ads_min=count, ads_max=count)
+                )
+        return advertisers[:limit]
 
     def _matches(self, row: Mapping[str, Any], query: CreativesQuery) -> bool:
         if query.region is not None and query.region.alpha_2 not in row["regions"]:
@@ -91,19 +112,6 @@ class SampleSource:
             return True
         first, last = self._day(row["first_age"]), self._day(row["last_age"])
         return first <= query.last_day and last >= query.first_day
-
-    def _creative(self, row: Mapping[str, Any]) -> AdCreative:
-        return AdCreative(
-            row["advertiser_id"],
-            row["creative_id"],
-            preview_url=_image_url(row),
-            advertiser_name=_advertiser_names()[row["advertiser_id"]],
-            format=row["format"],
-            first_shown=midnight(self._day(row["first_age"])),
-            last_shown=midnight(self._day(row["last_age"])),
-            days_shown=row["days_shown"],
-            political=row["political"],
-        )
 
     def _day(self, age: int) -> date:
         return self.today - timedelta(days=age)
@@ -114,30 +122,10 @@ def advertiser_ids() -> tuple[str, ...]:
     return tuple(_advertiser_names())
 
 
-def _parse_cursor(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if not cursor.isdecimal():
-        raise BadCursor("the source no longer accepts its cursor")
-    return int(cursor)
-
-
 def _rows_of(advertiser_id: str) -> list[Mapping[str, Any]]:
     """Return an advertiser's rows, last shown first."""
     rows = [row for row in _rows() if row["advertiser_id"] == advertiser_id]
     return sorted(rows, key=lambda row: (row["last_age"], row["creative_id"]))
-
-
-def _advertiser(fields: Mapping[str, str]) -> Advertiser:
-    count = len(_rows_of(fields["advertiser_id"]))
-    return Advertiser(
-        fields["advertiser_id"],
-        fields["name"],
-        fields["country"],
-        fields["domain"],
-        ads_min=count,
-        ads_max=count,
-    )
 
 
 def _image_url(row: Mapping[str, Any]) -> str:

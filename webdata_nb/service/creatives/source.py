@@ -102,13 +102,12 @@ def regions() -> tuple[GeoRegion, ...]:
 @cache
 def _countries_with_names() -> tuple[tuple[GeoRegion, tuple[str, ...]], ...]:
     text = (files(__package__) / "countries.tsv").read_text("utf-8")
-    return tuple(map(_parse_country, text.splitlines()))
-
-
-def _parse_country(line: str) -> tuple[GeoRegion, tuple[str, ...]]:
-    alpha_2, alpha_3, numeric, name, other_names = line.split("\t")
-    country = GeoRegion(alpha_2, alpha_3, int(numeric), name)
-    return country, (alpha_2, alpha_3, name, *filter(None, other_names.split("|")))
+    countries: list[tuple[GeoRegion, tuple[str, ...]]] = []
+    for line in text.splitlines():
+        alpha_2, alpha_3, numeric, name, other_names = line.split("\t")
+        country = GeoRegion(alpha_2, alpha_3, int(numeric), name)
+        countries.append((country, (alpha_2, alpha_3, name, *filter(None, other_names.split("|")))))
+    return tuple(countries)
 
 
 @cache
@@ -399,7 +398,16 @@ class SourceClient:
         else:
             body = _parse_json(fetched)
         if body is None:
-            raise self._not_json(fetched)
+            # Most replies without JSON block the client.
+            redirects = HTTPStatus.MULTIPLE_CHOICES <= fetched.status < HTTPStatus.BAD_REQUEST
+            is_page = fetched.body.lstrip()[:1] == b"<"
+            if redirects or is_page or fetched.status == HTTPStatus.FORBIDDEN:
+                raise SourceAccessDenied(
+                    f"{self.source} blocks requests from this address (status {fetched.status}): "
+                    "wait before trying again, and ask less often"
+                )
+            meaning = f"it sent something else than JSON (status {fetched.status})"
+            raise SourceError(f"{self.source}: {self._read_error(fetched).explain(meaning)}")
         if fetched.status != HTTPStatus.OK or is_error(body):
             raise self._refusal(fetched, self._read_error(fetched))
         return body
@@ -460,8 +468,18 @@ class SourceClient:
         except TimeoutError:
             raise self._timeout() from None
         except FetchError as error:
-            raise self._convert(error) from None
-        reported = self._read_error(fetched) if self._may_report(fetcher, fetched) else ErrorReply()
+            refuses = isinstance(error, EgressDenied)
+            if refuses or error.kind in {"bad_url", "too_large", "redirects"}:
+                raise SourceError(f"{self.source}: {error}") from None
+            if error.kind == "timeout":
+                raise self._timeout() from None
+            raise _TransientFailure(f"{self.source}: {error}") from None
+        # A reply may be an error of the source's API, unless it is a file.
+        is_small = len(fetched.body) <= _MAX_INLINE_JSON_BYTES
+        may_report = fetcher is self.fetchers.api and (
+            fetched.status >= HTTPStatus.BAD_REQUEST or (is_small and has_error(fetched.body))
+        )
+        reported = self._read_error(fetched) if may_report else ErrorReply()
         if reported.known is not None and reported.kind != "transient":
             # The source works: it says what is wrong with this request.
             await self.throttle.report_success(host)
@@ -480,13 +498,6 @@ class SourceClient:
             raise _TransientFailure(f"{self.source}: {reported.explain(meaning)}")
         await self.throttle.report_success(host)
         return fetched
-
-    def _may_report(self, fetcher: Fetcher, fetched: FetchedResponse) -> bool:
-        """Return whether a reply may be an error of the source's API; those of files are none."""
-        if fetcher is not self.fetchers.api:
-            return False
-        is_small = len(fetched.body) <= _MAX_INLINE_JSON_BYTES
-        return fetched.status >= HTTPStatus.BAD_REQUEST or (is_small and has_error(fetched.body))
 
     def _read_error(self, fetched: FetchedResponse) -> ErrorReply:
         return read_error(
@@ -509,28 +520,8 @@ class SourceClient:
                 return SourceOverdemand(message, status=fetched.status, reason=error.reason)
         return SourceRefused(message, status=fetched.status, reason=error.reason)
 
-    def _convert(self, error: FetchError) -> Exception:
-        if isinstance(error, EgressDenied) or error.kind in {"bad_url", "too_large", "redirects"}:
-            return SourceError(f"{self.source}: {error}")
-        if error.kind == "timeout":
-            return self._timeout()
-        return _TransientFailure(f"{self.source}: {error}")
-
     def _timeout(self) -> SourceTimeout:
         return SourceTimeout(f"{self.source} did not answer within timeout_ms")
-
-    def _not_json(self, fetched: FetchedResponse) -> SourceError:
-        """Return the error for a reply without JSON; most such replies block the client."""
-        redirects = HTTPStatus.MULTIPLE_CHOICES <= fetched.status < HTTPStatus.BAD_REQUEST
-        is_page = fetched.body.lstrip()[:1] == b"<"
-        if redirects or is_page or fetched.status == HTTPStatus.FORBIDDEN:
-            return SourceAccessDenied(
-                f"{self.source} blocks requests from this address (status {fetched.status}): "
-                "wait before trying again, and ask less often"
-            )
-        error = self._read_error(fetched)
-        meaning = f"it sent something else than JSON (status {fetched.status})"
-        return SourceError(f"{self.source}: {error.explain(meaning)}")
 
 
 class _TransientFailure(Exception):
