@@ -21,7 +21,6 @@ from webdata_nb.pacing.host_pacing import (
     Circuit,
     PacingState,
     SharedPacing,
-    Transition,
 )
 from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.search.providers.api import AttemptStatus
@@ -90,7 +89,10 @@ class ProviderBreakers:
         self._by_account = BoundedDict[tuple[str, str], ProviderState](_MAX_STATES)
         # The account whose searches caused all failures in a row; None for several accounts.
         self._only_account = BoundedDict[str, str | None](_MAX_STATES)
-        pacing.subscribe(PROVIDER, self._on_state)
+        pacing.subscribe(
+            PROVIDER,
+            lambda identity, state: self._set_shared(identity, ProviderState.from_shared(state)),
+        )
 
     def state(self, identity: str, account_id: str = "", now: float = 0.0) -> ProviderState:
         """Return the state that keeps an account from a provider the longest."""
@@ -130,19 +132,14 @@ class ProviderBreakers:
         self._set_shared(identity, after)
         if after != before:
             urgent = after.shared.is_prolonged(before.shared)
-            self._pacing.update(PROVIDER + identity, _transition(change), urgent=urgent)
-
-    def _on_state(self, identity: str, state: PacingState) -> None:
-        """Take over what the processes know together."""
-        self._set_shared(identity, ProviderState.from_shared(state))
+            self._pacing.update(
+                PROVIDER + identity,
+                lambda state, at: change(ProviderState.from_shared(state), at).shared,
+                urgent=urgent,
+            )
 
     def _set_shared(self, identity: str, state: ProviderState) -> None:
         if state == HEALTHY:
             self._shared.pop(identity, None)
         else:
             self._shared[identity] = state
-
-
-def _transition(change: _Change) -> Transition:
-    """Return a change of a provider's state as one of the state that processes share."""
-    return lambda state, now: change(ProviderState.from_shared(state), now).shared

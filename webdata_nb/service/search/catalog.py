@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -90,22 +90,17 @@ class SearchSettings:
 
     def entries(self) -> list[ProviderEntry]:
         """Return every entry of every engine. Raises `JobFailure` for an unknown name."""
-        return [
-            entry
-            for engine in ENGINES
-            for entry in self._entries_of(
-                engine, dict.fromkeys(self.engines.get(engine) or DEFAULT_ENGINES[engine])
-            )
-        ]
-
-    def _entries_of(self, engine: str, names: Iterable[str]) -> Iterator[ProviderEntry]:
-        searches_web = False
-        for position, name in enumerate(names, start=1):
-            problem = missing_setting(name, self.access_to(name))
-            if name == LOCAL and searches_web:
-                problem = _LOCAL_BEHIND_WEB
-            searches_web = searches_web or not problem
-            yield ProviderEntry(engine, position, name, problem)
+        entries: list[ProviderEntry] = []
+        for engine in ENGINES:
+            names = dict.fromkeys(self.engines.get(engine) or DEFAULT_ENGINES[engine])
+            searches_web = False
+            for position, name in enumerate(names, start=1):
+                problem = missing_setting(name, self.access_to(name))
+                if name == LOCAL and searches_web:
+                    problem = _LOCAL_BEHIND_WEB
+                searches_web = searches_web or not problem
+                entries.append(ProviderEntry(engine, position, name, problem))
+        return entries
 
 
 def usable_providers(entries: Sequence[ProviderEntry]) -> dict[str, list[str]]:
@@ -147,12 +142,10 @@ def missing_setting(provider: str, access: Access) -> str:
         return f"no key: set WEBDATA_{variable}_KEY"
     if not (api.url or access.url or isinstance(api, DdgsApi)):
         return f"no address: set WEBDATA_{variable}_URL"
-    return "" if access.url is None else _url_problem(access.url, variable)
-
-
-def _url_problem(url: str, variable: str) -> str:
+    if access.url is None:
+        return ""
     try:
-        parts = urlsplit(http_url(url.replace("{language}", "en")))
+        parts = urlsplit(http_url(access.url.replace("{language}", "en")))
     except ValueError:
         return f"WEBDATA_{variable}_URL must be an http:// or https:// URL with a host"
     if parts.username is not None or parts.password is not None:
@@ -180,19 +173,15 @@ class ProviderCatalog:
         """
         providers: dict[str, SearchProvider] = {}
         for name in (link.provider for link in links):
-            access = settings.access_to(name)
+            if name == LOCAL:
+                providers[name] = self.local
+                continue
+            api, access, others = APIS[name], settings.access_to(name), settings.access.values()
             direct = near is not None and is_local_host(urlsplit(access.url or "").hostname or "")
-            providers[name] = self._open(
-                name, access, near if direct and near else fetcher, settings.access.values()
+            chosen = near if direct and near else fetcher
+            providers[name] = (
+                DdgsProvider(api, access, chosen, self.queues, others=others)
+                if isinstance(api, DdgsApi)
+                else HttpProvider(api, access, chosen, self.queues, others=others)
             )
         return providers
-
-    def _open(
-        self, name: str, access: Access, fetcher: Fetcher, others: Iterable[Access]
-    ) -> SearchProvider:
-        if name == LOCAL:
-            return self.local
-        api = APIS[name]
-        if isinstance(api, DdgsApi):
-            return DdgsProvider(api, access, fetcher, self.queues, others=others)
-        return HttpProvider(api, access, fetcher, self.queues, others=others)

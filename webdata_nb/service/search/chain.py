@@ -120,19 +120,18 @@ async def search_providers(
             refusal_by_index[index] = attempt
     web_attempts = [attempt for attempt in attempts if attempt.provider != LOCAL]
     failed = all(attempt.status != "empty" for attempt in web_attempts or attempts)
-    return SearchOutcome(tuple(attempts), failure=_failure_message(attempts) if failed else None)
-
-
-def _failure_message(attempts: Sequence[Attempt]) -> str:
-    if not attempts:
-        return "no search provider is usable; `webdata doctor` says what each one is missing"
+    if not failed:
+        return SearchOutcome(tuple(attempts))
     attempt_list = ", ".join(
         f"{attempt.provider}: {attempt.status}" + (f" ({attempt.detail})" if attempt.detail else "")
         for attempt in attempts
     )
-    return (
+    failure = (
         f"no search provider could answer ({attempt_list}); `webdata doctor` shows what is usable"
+        if attempts
+        else "no search provider is usable; `webdata doctor` says what each one is missing"
     )
+    return SearchOutcome(tuple(attempts), failure=failure)
 
 
 async def _attempt(

@@ -166,6 +166,9 @@ class _SearchRun:
         self._unscraped = {} if done else dict(enumerate(outcome.results))
         content = {"success": True, "scraped": False}
         accepted = outcome.accepted
+        # The requests for pages may be signed, those to providers never are.
+        request = self._request
+        is_signed = request.formats and not may_identify_user(request.headers, request.cookies)
         return CommitBatch(
             entries=tuple(
                 replace(
@@ -184,19 +187,9 @@ class _SearchRun:
                     attempt.model_dump(exclude_none=True) for attempt in outcome.attempts
                 ],
                 **provider_summary(self._resources.entries),
-                "signature_agent": self._signature_agent(),
+                "signature_agent": self._resources.signature_agent if is_signed else None,
             },
         )
-
-    def _signature_agent(self) -> str | None:
-        """Return the identity with which the requests for pages are signed; None if they are not.
-
-        Requests to providers never are.
-        """
-        request = self._request
-        if not request.formats or may_identify_user(request.headers, request.cookies):
-            return None
-        return self._resources.signature_agent
 
     async def _scrape_page(
         self, ordinal: int, result: SearchResult, slots: asyncio.Semaphore

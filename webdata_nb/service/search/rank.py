@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
@@ -41,38 +41,28 @@ def unwrap_redirect(url: str) -> str | None:
     for _ in range(_MAX_DEPTH):
         if not _HOST_HINT.search(url):
             break
-        parts = _split(url)
-        read_target = None if parts is None else _target_reader(parts)
-        if parts is None or read_target is None:
+        try:
+            parts = urlsplit(f"https:{url}" if url.startswith("//") else url)
+        except ValueError:
+            break
+        host = parts.hostname or ""
+        if not _HOSTS.fullmatch(host):
+            break
+        read_target = next(
+            (
+                read_target
+                for known_host, path, read_target in _REDIRECTORS
+                if known_host.fullmatch(host) and path.match(parts.path)
+            ),
+            None,
+        )
+        if read_target is None:
             break
         target = read_target(parts)
         if target is None:
             return None
         url = target
     return url
-
-
-def _split(url: str) -> SplitResult | None:
-    try:
-        parts = urlsplit(f"https:{url}" if url.startswith("//") else url)
-    except ValueError:
-        return None
-    return parts if parts.hostname else None
-
-
-def _target_reader(parts: SplitResult) -> TargetReader | None:
-    """Return the function that reads the target of a redirect link, None for another link."""
-    host = parts.hostname or ""
-    if not _HOSTS.fullmatch(host):
-        return None
-    return next(
-        (
-            read_target
-            for known_host, path, read_target in _REDIRECTORS
-            if known_host.fullmatch(host) and path.match(parts.path)
-        ),
-        None,
-    )
 
 
 def _no_target(_parts: SplitResult) -> None:
@@ -143,21 +133,15 @@ class Ranking:
     def add(self, page: Iterable[SearchResult]) -> int:
         """Append the new results of a page; return their number."""
         before = len(self.results)
-        for result in self._new_results(page):
-            if self.is_full:
-                break
-            self.results.append(result)
-        return len(self.results) - before
-
-    def _new_results(self, page: Iterable[SearchResult]) -> Iterator[SearchResult]:
         for result in page:
             url = organic_url(result.url)
-            if url is None:
+            if url is None or (key := result_key(url)) in self._keys:
                 continue
-            key = result_key(url)
-            if key not in self._keys:
-                self._keys.add(key)
-                yield SearchResult(url, result.title, result.snippet)
+            self._keys.add(key)
+            if self.is_full:
+                break
+            self.results.append(SearchResult(url, result.title, result.snippet))
+        return len(self.results) - before
 
 
 def organic_url(url: str) -> str | None:

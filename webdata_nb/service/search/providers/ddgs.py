@@ -158,7 +158,12 @@ class _ClientAdapter:
         data: Mapping[str, Any] | None = None,
     ) -> SimpleNamespace:
         """Send a request on the event loop and wait for its reply."""
-        address = with_parameters(self._with_own_host(url), **(params or {}))
+        if self._url is not None:  # its host replaces that of the library
+            configured, original = urlsplit(self._url), urlsplit(url)
+            url = urlunsplit(
+                (configured.scheme, configured.netloc, original.path, original.query, "")
+            )
+        address = with_parameters(url, **(params or {}))
         headers = dict(self._headers)
         if self._cookies:
             cookies = SimpleCookie(self._cookies).items()
@@ -184,13 +189,6 @@ class _ClientAdapter:
         self._is_closed = True
         for future in self._futures:
             future.cancel()
-
-    def _with_own_host(self, url: str) -> str:
-        """Replace the host by that of the URL in the settings."""
-        if self._url is None:
-            return url
-        configured, original = urlsplit(self._url), urlsplit(url)
-        return urlunsplit((configured.scheme, configured.netloc, original.path, original.query, ""))
 
 
 def _search(backend: str, client: _ClientAdapter, query: SearchQuery, number: int) -> ResultPage:
@@ -222,7 +220,12 @@ def _parse_results(engine: Any, html: str) -> tuple[SearchResult, ...]:
     if not html.strip():
         return ()
     tree = engine.extract_tree(engine.pre_process_html(html))
-    raw = [_parse_row(engine, item) for item in tree.xpath(engine.items_xpath)]
+    raw: list[dict[str, str]] = []
+    for item in tree.xpath(engine.items_xpath):
+        texts = {name: item.xpath(path) for name, path in engine.elements_xpath.items()}
+        # Texts are joined, but several links of one row would become one wrong URL.
+        href = next((link for link in texts.pop("href") if link.strip()), "")
+        raw.append({"href": href, **{name: "".join(parts) for name, parts in texts.items()}})
     copies = [SimpleNamespace(**row, row=number) for number, row in enumerate(raw)]
     selected = [raw[copy.row] for copy in engine.post_extract_results(copies)]
     return tuple(
@@ -230,10 +233,3 @@ def _parse_results(engine: Any, html: str) -> tuple[SearchResult, ...]:
         for row in selected
         if row["href"].strip()
     )
-
-
-def _parse_row(engine: Any, item: Any) -> dict[str, str]:
-    texts = {name: item.xpath(path) for name, path in engine.elements_xpath.items()}
-    # Texts are joined, but several links of one row would become one wrong URL.
-    href = next((link for link in texts.pop("href") if link.strip()), "")
-    return {"href": href, **{name: "".join(parts) for name, parts in texts.items()}}

@@ -394,24 +394,20 @@ class Mojeek(SearchApi):
         data = member(parse_json(reply), "response")
         status = str(member(data, "status") or "")
         if status != "OK":
-            raise _problem_of_status(status)
+            words = status.lower()
+            if "limit" in words:
+                raise ProviderProblem("rate_limited", "the plan's limit is reached")
+            if "key" in words or "ip" in words.split() or "denied" in words:
+                raise ProviderProblem("auth", KEY_REFUSED)
+            if "query" in words or "parameter" in words:
+                raise QueryRefused("it reported an error in the query")
+            raise ProviderProblem("error", "it reported an error") if status else unexpected_shape()
         results = parse_results(
             member(data, "results") or [], url="url", title="title", snippet="desc"
         )
         total = member(data, "head", "results")
         has_more = not isinstance(total, int) or number * _MOJEEK_PAGE_SIZE < total
         return ResultPage(results, has_more=has_more)
-
-
-def _problem_of_status(status: str) -> ProviderProblem:
-    words = status.lower()
-    if "limit" in words:
-        return ProviderProblem("rate_limited", "the plan's limit is reached")
-    if "key" in words or "ip" in words.split() or "denied" in words:
-        return ProviderProblem("auth", KEY_REFUSED)
-    if "query" in words or "parameter" in words:
-        return QueryRefused("it reported an error in the query")
-    return ProviderProblem("error", "it reported an error") if status else unexpected_shape()
 
 
 _MARGINALIA_PAGE_SIZE: Final = 100
@@ -511,14 +507,22 @@ class Mediawiki(SearchApi):
         _ = query, number
         data = parse_json(reply)
         if (code := member(data, "error", "code")) is not None:
-            raise _problem_of_code(str(code))
+            code = str(code)
+            if code in _MEDIAWIKI_RATE_LIMITS:
+                raise ProviderProblem("rate_limited", "it reported an error")
+            if code.startswith(_MEDIAWIKI_SERVER_ERRORS):
+                raise ProviderProblem("error", "it reported an error")
+            # Others name the invalid parameter, such as cirrussearch-query-too-long and badvalue.
+            raise QueryRefused("it reported an error in the query")
         general = member(data, "query", "general")
         items = member(data, "query", "search")
         if not isinstance(items, list) or not isinstance(general, dict):
             raise unexpected_shape()
+        server, path = str(general.get("server", "")), str(general.get("articlepath", "/wiki/$1"))
+        base = f"https:{server}" if server.startswith("//") else server
         results = tuple(
             SearchResult(
-                _wiki_page_url(general, row["title"]),
+                base + path.replace("$1", quote(row["title"].replace(" ", "_"), safe="/:@!$*(),;")),
                 plain_text(row["title"]),
                 plain_text(row.get("snippet")),
             )
@@ -526,22 +530,6 @@ class Mediawiki(SearchApi):
             if isinstance(row, dict) and isinstance(row.get("title"), str)
         )
         return ResultPage(results, has_more=member(data, "continue") is not None)
-
-
-def _problem_of_code(code: str) -> ProviderProblem:
-    if code in _MEDIAWIKI_RATE_LIMITS:
-        return ProviderProblem("rate_limited", "it reported an error")
-    if code.startswith(_MEDIAWIKI_SERVER_ERRORS):
-        return ProviderProblem("error", "it reported an error")
-    # Other codes name the invalid parameter, such as cirrussearch-query-too-long and badvalue.
-    return QueryRefused("it reported an error in the query")
-
-
-def _wiki_page_url(general: dict[str, Any], title: str) -> str:
-    server = str(general.get("server", ""))
-    path = str(general.get("articlepath", "/wiki/$1"))
-    base = f"https:{server}" if server.startswith("//") else server
-    return base + path.replace("$1", quote(title.replace(" ", "_"), safe="/:@!$*(),;"))
 
 
 WEB_APIS: Final[tuple[SearchApi, ...]] = (
