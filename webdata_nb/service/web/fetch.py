@@ -172,7 +172,11 @@ class Credentials:
     def headers_for(self, url: URL) -> dict[str, str]:
         """Return the headers for a hop."""
         headers = dict(self._headers)
-        pairs = {**self._cookies, **self._stored_cookies(url)}
+        pairs = dict(self._cookies)
+        jar = self._jars.get(url.raw_host or "")
+        if jar is not None:
+            stored = {name: cookie.value for name, cookie in jar.filter_cookies(url).items()}
+            pairs |= {name: text for name, text in stored.items() if _COOKIE_VALUE.fullmatch(text)}
         if pairs:
             name = next((name for name in headers if name.lower() == "cookie"), None)
             cookie_headers = [] if name is None else [headers.pop(name)]
@@ -180,13 +184,6 @@ class Credentials:
                 [*cookie_headers, *(f"{k}={v}" for k, v in pairs.items())]
             )
         return headers
-
-    def _stored_cookies(self, url: URL) -> dict[str, str]:
-        jar = self._jars.get(url.raw_host or "")
-        if jar is None:
-            return {}
-        cookies = {name: cookie.value for name, cookie in jar.filter_cookies(url).items()}
-        return {name: value for name, value in cookies.items() if _COOKIE_VALUE.fullmatch(value)}
 
 
 class SigningMiddleware:
@@ -362,6 +359,7 @@ class RedirectFollower:
             encoded=True,
         )
         headers = self._headers(url)
+        signer = None if self._credentials.may_identify_user else self._request.signer
         self._requested_at = datetime.now(UTC)
         try:
             async with self._session.request(
@@ -373,19 +371,11 @@ class RedirectFollower:
                 max_line_size=self._limits.header_bytes,
                 max_field_size=self._limits.header_bytes,
                 max_headers=_MAX_HEADER_LINES,
-                middlewares=self._middlewares(),
+                middlewares=() if signer is None else (SigningMiddleware(signer),),
             ) as response:
                 return await self._read(response)
         except (aiohttp.ClientError, OSError, ValueError) as exc:
             raise to_fetch_error(exc, target.host) from exc
-
-    def _middlewares(self) -> tuple[SigningMiddleware, ...]:
-        signer = self._request.signer
-        return (
-            ()
-            if signer is None or self._credentials.may_identify_user
-            else (SigningMiddleware(signer),)
-        )
 
     async def _read(self, response: aiohttp.ClientResponse) -> FetchedResponse | _RedirectReply:
         if sum([len(name) + len(value) for name, value in response.raw_headers]) > (
@@ -588,7 +578,11 @@ class Fetcher:
     ) -> None:
         self._policy = policy
         self._user_agent = user_agent
-        self._proxy = None if proxy is None else _proxy_url(proxy)
+        self._proxy = None if proxy is None else URL(proxy)
+        if self._proxy is not None and (
+            self._proxy.scheme not in {"http", "https"} or not self._proxy.host
+        ):
+            raise ValueError("A proxy is given as http://host:port or https://host:port.")
         self._ca_bundle = ca_bundle
         self._limits = limits
         self._connections = connections
@@ -600,7 +594,29 @@ class Fetcher:
         # Reading the system's certificates takes tens of milliseconds.
         tls = await asyncio.to_thread(tls_context, self._ca_bundle)
         self._resolver = Resolver(self._policy, lookup=self._lookup)
-        self._session = self._new_session(self._new_connector(self._resolver, tls))
+        if self._proxy is not None:
+            connector = _Connector(limit=self._connections, ssl=tls)
+        else:
+            connector = _Connector(
+                limit=self._connections,
+                ssl=tls,
+                resolver=self._resolver,
+                use_dns_cache=False,  # the resolver caches results, including failures
+                socket_factory=self._checked_socket,
+            )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            proxy=self._proxy,
+            headers={
+                "User-Agent": self._user_agent,
+                "Accept": ACCEPT_PAGES,
+                "Accept-Encoding": ACCEPTED,
+            },
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trust_env=False,
+            timeout=aiohttp.ClientTimeout(total=None),  # `fetch` enforces the deadline
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -681,32 +697,6 @@ class Fetcher:
             raise _not_open()
         return self._resolver
 
-    def _new_session(self, connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            connector=connector,
-            proxy=self._proxy,
-            headers={
-                "User-Agent": self._user_agent,
-                "Accept": ACCEPT_PAGES,
-                "Accept-Encoding": ACCEPTED,
-            },
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            trust_env=False,
-            timeout=aiohttp.ClientTimeout(total=None),  # `fetch` enforces the deadline
-        )
-
-    def _new_connector(self, resolver: Resolver, tls: ssl.SSLContext) -> aiohttp.TCPConnector:
-        if self._proxy is not None:
-            return _Connector(limit=self._connections, ssl=tls)
-        return _Connector(
-            limit=self._connections,
-            ssl=tls,
-            resolver=resolver,
-            use_dns_cache=False,  # the resolver caches results, including failures
-            socket_factory=self._checked_socket,
-        )
-
     def _checked_socket(self, info: AddrInfoType) -> socket.socket:
         """Create the socket of a connection, after a last check of the address."""
         family, kind, protocol, _, address = info
@@ -724,13 +714,6 @@ class _Connector(aiohttp.TCPConnector):
 
 def _not_open() -> RuntimeError:
     return RuntimeError("A Fetcher fetches only inside its `async with` block.")
-
-
-def _proxy_url(proxy: str) -> URL:
-    url = URL(proxy)
-    if url.scheme not in {"http", "https"} or not url.host:
-        raise ValueError("A proxy is given as http://host:port or https://host:port.")
-    return url
 
 
 # TLS contexts that trust the system and a CA bundle, and the interception of TLS for browsers.
@@ -752,9 +735,14 @@ def tls_context(ca_bundle: Path | None = None) -> ssl.SSLContext:
     OSError
         The bundle cannot be read, or holds no certificate (`ssl.SSLError`).
     """
-    # Python from python.org on macOS has no certificates, and neither have bare containers.
-    fallback = None if _system_has_certificates() else certifi.where()
     paths = ssl.get_default_verify_paths()
+    has_certificates = (
+        hasattr(ssl, "enum_certificates")  # Windows stores them elsewhere
+        or paths.cafile
+        or (paths.capath and any(Path(paths.capath).iterdir()))
+    )
+    # Python from python.org on macOS has no certificates, and neither have bare containers.
+    fallback = None if has_certificates else certifi.where()
     files = (paths.cafile, paths.capath, fallback, ca_bundle)
     return _load_context(fallback, ca_bundle, tuple(map(_file_version, files)))
 
@@ -779,13 +767,6 @@ def _file_version(path: str | Path | None) -> tuple[str, int, int, int] | None:
     except OSError:
         return None
     return str(path), status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _system_has_certificates() -> bool:
-    if hasattr(ssl, "enum_certificates"):  # Windows stores them elsewhere.
-        return True
-    paths = ssl.get_default_verify_paths()
-    return bool(paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())))
 
 
 _HANDSHAKE_S: Final = 5.0

@@ -159,14 +159,13 @@ async def read_head(reader: asyncio.StreamReader) -> HttpHead:
         raise HttpHeadError("a malformed start line")
     if len(lines) > _MAX_HEADERS:
         raise HttpHeadError("too many headers")
-    return HttpHead((words[0], words[1], words[2]), tuple(map(_parse_header, lines)))
-
-
-def _parse_header(line: str) -> tuple[str, str]:
-    name, colon, value = line.partition(":")
-    if not colon or not _TOKEN.fullmatch(name) or _LINE_BREAKING.search(value):
-        raise HttpHeadError("a malformed header")
-    return name, value.strip(" \t")
+    headers: list[tuple[str, str]] = []
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not _TOKEN.fullmatch(name) or _LINE_BREAKING.search(value):
+            raise HttpHeadError("a malformed header")
+        headers.append((name, value.strip(" \t")))
+    return HttpHead((words[0], words[1], words[2]), tuple(headers))
 
 
 def format_head(start_line: str, headers: list[tuple[str, str]]) -> bytes:
@@ -649,7 +648,12 @@ class ForwardProxy:
                 if interceptor is not None:
                     await interceptor.start_browser_tls(browser[1])
                 return await relay.relay_tunnel()
-            server[1].write(self._forwarded_request(head, target))
+            path = target.path if target.query is None else f"{target.path}?{target.query}"
+            extra = [("Host", target.authority), ("Connection", "close")]
+            if self._upstream is not None:
+                path = f"http://{target.authority}{path}"
+                extra += self._upstream.credential
+            server[1].write(head.forwarded_request(path, extra))
             return await relay.relay_exchange(head.method, body_length)
         finally:
             server[1].transport.abort()
@@ -695,14 +699,6 @@ class ForwardProxy:
         else:
             await self._resolver.known_addresses(target.host, target.port)
         return await self._upstream.connect(target if is_tunnel else None)
-
-    def _forwarded_request(self, head: HttpHead, target: UrlParts) -> bytes:
-        path = target.path if target.query is None else f"{target.path}?{target.query}"
-        extra = [("Host", target.authority), ("Connection", "close")]
-        if self._upstream is None:
-            return head.forwarded_request(path, extra)
-        url = f"http://{target.authority}{path}"
-        return head.forwarded_request(url, extra + self._upstream.credential)
 
 
 def _parse_target(head: HttpHead, *, is_tunnel: bool) -> UrlParts:

@@ -246,9 +246,15 @@ class PoliteFetcher(ResponseSource):
         """
         while True:
             try:
-                if queued:
-                    return await self._fetch_queued(request, deadline)
                 host = host_and_port(request.url)
+                if queued:
+                    slot = self._throttle.slot(
+                        host, delay_s=request.delay_s, max_wait_s=deadline.remaining_s
+                    )
+                    async with slot as queued_s:
+                        deadline.queued_s += queued_s
+                        # Reported inside the slot: the queue waits for the outcome of a trial.
+                        return await self._fetch_and_report(host, request, deadline)
                 await self._throttle.wait_unqueued(
                     host,
                     delay_s=request.delay_s or _SMALLEST_DELAY_S,
@@ -260,14 +266,6 @@ class PoliteFetcher(ResponseSource):
                 if not interrupted or not deadline.restart_if_interrupted():
                     raise
 
-    async def _fetch_queued(self, request: FetchRequest, deadline: PageDeadline) -> FetchedResponse:
-        host = host_and_port(request.url)
-        slot = self._throttle.slot(host, delay_s=request.delay_s, max_wait_s=deadline.remaining_s)
-        async with slot as queued_s:
-            deadline.queued_s += queued_s
-            # Reported inside the slot: the queue waits for the outcome of a host's trial.
-            return await self._fetch_and_report(host, request, deadline)
-
     async def _fetch_and_report(
         self, host: str, request: FetchRequest, deadline: PageDeadline
     ) -> FetchedResponse:
@@ -278,8 +276,14 @@ class PoliteFetcher(ResponseSource):
                     replace(request, timeout_s=timeout_s, signer=self._signer)
                 )
         except FetchError as failure:
-            if not deadline.interrupted:
-                await self._report_failure(host, failure, timeout_s)
+            # A short timeout of one caller must not pause the host for other accounts.
+            is_fair = failure.kind != "timeout" or timeout_s >= FAIR_TIMEOUT_S
+            if not deadline.interrupted and is_fair:
+                # A refused connection is an outage, no overload: slower requests would not help.
+                if failure.kind in {"connect", "timeout"}:
+                    await self._throttle.report_failure(host)
+                elif failure.kind in TRANSIENT_KINDS:
+                    await self._throttle.report_overload(host)
             raise
         if fetched.status in OVERLOAD_STATUS:
             await self._throttle.report_overload(host, retry_after_s(fetched))
@@ -288,12 +292,3 @@ class PoliteFetcher(ResponseSource):
         elif fetched.status not in TRANSIENT_STATUS:
             await self._throttle.report_success(host)
         return fetched
-
-    async def _report_failure(self, host: str, failure: FetchError, timeout_s: float) -> None:
-        if failure.kind == "timeout" and timeout_s < FAIR_TIMEOUT_S:
-            return  # A short timeout of one caller must not pause the host for other accounts.
-        # A refused connection is an outage, not an overload: slower requests would not help.
-        if failure.kind in {"connect", "timeout"}:
-            await self._throttle.report_failure(host)
-        elif failure.kind in TRANSIENT_KINDS:
-            await self._throttle.report_overload(host)

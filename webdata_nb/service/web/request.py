@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -67,36 +67,27 @@ def exchange_of(
     is_truncated: bool,
 ) -> HttpExchange:
     """Return the exchange of a response whose body was read."""
-    return HttpExchange(
-        url,
-        requested_at,
-        _request_head(response.method, response.url.raw_path_qs, response.request_info.headers),
-        _response_head(response),
-        body,
-        is_truncated,
+    request_head = "".join(
+        [
+            f"{response.method} {response.url.raw_path_qs} HTTP/1.1\r\n",
+            *(
+                f"{name}: {value}\r\n"
+                for name, value in response.request_info.headers.items()
+                if name.lower() in _REQUEST_HEADERS
+            ),
+            "\r\n",
+        ]
     )
-
-
-def _request_head(method: str, target: str, headers: Mapping[str, str]) -> bytes:
-    lines = [
-        f"{name}: {value}" for name, value in headers.items() if name.lower() in _REQUEST_HEADERS
-    ]
-    return "".join(f"{line}\r\n" for line in (f"{method} {target} HTTP/1.1", *lines, "")).encode()
-
-
-def _response_head(response: ClientResponse) -> bytes:
     version = response.version or (1, 1)
     start_line = f"HTTP/{version[0]}.{version[1]} {response.status} {response.reason or ''}"
-    lines = [start_line.encode(), *_response_lines(response.raw_headers), b""]
-    return b"".join(line + b"\r\n" for line in lines)
-
-
-def _response_lines(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[bytes]:
-    for name, value in headers:
+    lines = [start_line.encode()]
+    for name, value in response.raw_headers:
         if name.lower() in _TRANSFER_HEADERS:
-            yield _ORIGINAL + name + b": " + value
+            lines.append(_ORIGINAL + name + b": " + value)
         elif name.lower() not in _SECRET_RESPONSE_HEADERS:
-            yield name + b": " + value
+            lines.append(name + b": " + value)
+    response_head = b"".join(line + b"\r\n" for line in (*lines, b""))
+    return HttpExchange(url, requested_at, request_head.encode(), response_head, body, is_truncated)
 
 
 AllowHop = Callable[[str], Awaitable[str | None]]

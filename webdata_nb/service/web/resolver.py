@@ -140,7 +140,10 @@ class Resolver(AbstractResolver):
     async def _look_up_and_cache(self, key: tuple[str, str]) -> _LookupResult:
         _, host = key
         try:
-            if not await self._acquire_slot():
+            try:
+                async with asyncio.timeout(QUEUE_S):
+                    await self._free.acquire()
+            except TimeoutError:
                 message = f"The lookup of {host!r} did not start within {QUEUE_S:g} s; try later."
                 return _LookupResult(self._clock(), problem=message, timed_out=True)
             try:
@@ -152,15 +155,6 @@ class Resolver(AbstractResolver):
                 self._free.release()
         finally:
             del self._lookups[key]
-
-    async def _acquire_slot(self) -> bool:
-        """Wait for a slot for a lookup; return False after the timeout."""
-        try:
-            async with asyncio.timeout(QUEUE_S):
-                await self._free.acquire()
-        except TimeoutError:
-            return False
-        return True
 
     def _cached(self, host: str) -> _LookupResult | None:
         result = self._cache.get(host)

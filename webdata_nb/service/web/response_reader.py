@@ -116,27 +116,25 @@ class _Gzip:
     def feed(self, data: bytes) -> None:
         data, self._pending = self._pending + data, b""
         while data and not self._at_end:
-            stream = self._stream or self._next_member(data)
+            stream = self._stream
             if stream is None:
-                return
+                if self._members and len(data) < len(_GZIP_MAGIC):
+                    self._pending = data  # too few bytes to decide
+                    return
+                if self._members and not data.startswith(_GZIP_MAGIC):
+                    self._at_end = True
+                    return
+                self._members += 1
+                if self._members > _MAX_GZIP_MEMBERS:
+                    raise FetchError(
+                        "decode", f"The body has more than {_MAX_GZIP_MEMBERS} gzip members."
+                    )
+                stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
             data = _inflate(stream, data, self.output)
             self._stream = None if stream.eof else stream
 
     def is_complete(self) -> bool:
         return self._members > 0 and self._stream is None
-
-    def _next_member(self, data: bytes) -> _Inflater | None:
-        """Start a member; return None if the bytes are too few to decide, or not a member."""
-        if self._members and len(data) < len(_GZIP_MAGIC):
-            self._pending = data
-            return None
-        if self._members and not data.startswith(_GZIP_MAGIC):
-            self._at_end = True
-            return None
-        self._members += 1
-        if self._members > _MAX_GZIP_MEMBERS:
-            raise FetchError("decode", f"The body has more than {_MAX_GZIP_MEMBERS} gzip members.")
-        return zlib.decompressobj(zlib.MAX_WBITS | 16)
 
 
 class _Deflate:
@@ -376,7 +374,12 @@ class ResponseBody:
             declared_length = self._response.content_length or 0
             if declared_length > self._wire_limit:
                 raise self._too_large()
-        return await (self._read_encoded(codings) if codings else self._read_plain())
+        if codings:
+            return await self._read_encoded(codings)
+        chunks: list[bytes] = []
+        while chunk := await self._read_chunk():
+            chunks.append(chunk)
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def as_sent(self) -> bytes:
         """Return what was received so far; used with `retain`."""
@@ -391,12 +394,6 @@ class ResponseBody:
         if self._retained is not None:
             self._retained.append(chunk)
         return chunk
-
-    async def _read_plain(self) -> bytes:
-        chunks = []
-        while chunk := await self._read_chunk():
-            chunks.append(chunk)
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def _read_encoded(self, codings: tuple[str, ...]) -> bytes:
         decoder = ContentDecoder(codings, self._decoded_limit)
@@ -511,7 +508,7 @@ class ResponseReader(ResponseHandler):
             head, rest = repair_head(received[: end.end()]), received[end.end() :]
             if head != received[: end.end()]:
                 self.force_close()
-            if _is_interim(head):
+            if head[_STATUS].startswith(b"1") and head[_STATUS] != _SWITCHING_PROTOCOLS:
                 super().data_received(head)
                 self._head, data = b"", rest
             else:
@@ -535,7 +532,3 @@ class ResponseReader(ResponseHandler):
         if body or (has_no_body and _ANNOUNCES_BODY.search(head)):
             self.force_close()
         return b""
-
-
-def _is_interim(head: bytes) -> bool:
-    return head[_STATUS].startswith(b"1") and head[_STATUS] != _SWITCHING_PROTOCOLS

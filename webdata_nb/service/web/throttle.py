@@ -32,7 +32,6 @@ from webdata_nb.pacing.host_pacing import (
     SharedPacing,
     StartDecision,
     StartReservation,
-    Transition,
     is_queue_too_long,
     queue_limit_s,
 )
@@ -232,8 +231,12 @@ class HostThrottle:
                     host, queue, delay_s, max_wait_s, remaining_s
                 )
             if is_trial:
-                # The next request starts after the end of the trial.
-                stack.callback(_begin_trial(host).end)
+                # The requests of this task belong to the trial from now on, and the next request
+                # starts after its end.
+                trial = _TrialSlot(host)
+                active = (slot for slot in _TRIAL_SLOTS.get() if slot.active)
+                _TRIAL_SLOTS.set((*active, trial))
+                stack.callback(trial.end)
             else:
                 stack.close()
             yield queued_s + spaced_s
@@ -260,12 +263,17 @@ class HostThrottle:
             return  # A page may name any number of hosts: do not store unknown ones.
         queue = queue or self._queue(host)
         max_wait_s -= await self._wait_for_own_circuit(host, queue, max_wait_s)
-        while (decision := self._try_unqueued(queue, delay_s)).wait_s > 0:
+        # The start times that queued requests reserve do not count.
+        now = self._clock()
+        while (decision := queue.history.decide(now, delay_s)).wait_s > 0:
             if decision.wait_s > max_wait_s:
                 raise _host_paused(host, decision, queue.history)
             max_wait_s -= decision.wait_s
             with waiting_for(f"a pause of {host}", decision.wait_s):
                 await self._sleep(decision.wait_s)
+            now = self._clock()
+        if decision == START_NOW:
+            queue.history = queue.history.after_start(now)
 
     async def report_overload(self, host: str, retry_after_s: float | None = None) -> None:
         """Report an overload reply (429, 503). Without Retry-After it is also a failure."""
@@ -312,7 +320,11 @@ class HostThrottle:
         queue.history = after = change(before, self._clock())
         if after is not before:
             urgent = after.state.is_prolonged(before.state)
-            self._pacing.update(HOST + host, _transition(change), urgent=urgent)
+            self._pacing.update(
+                HOST + host,
+                lambda state, now: change(HostHistory().with_state(state), now).state,
+                urgent=urgent,
+            )
 
     def _on_state(self, host: str, state: PacingState) -> None:
         """Take over what the processes know together."""
@@ -325,17 +337,14 @@ class HostThrottle:
         queue = self._queues.get(host)
         if queue is None:
             if len(self._queues) >= _MAX_HOSTS:
-                self._forget_idle_hosts()
+                now = self._clock()
+                self._queues = {
+                    other: its_queue
+                    for other, its_queue in self._queues.items()
+                    if its_queue.length or not its_queue.history.is_idle(now)
+                }
             queue = self._queues[host] = _HostQueue(StartSlots(HOST + host, self._pacing))
         return queue
-
-    def _forget_idle_hosts(self) -> None:
-        now = self._clock()
-        self._queues = {
-            host: queue
-            for host, queue in self._queues.items()
-            if queue.length or not queue.history.is_idle(now)
-        }
 
     def _try_start(self, queue: _HostQueue, delay_s: float) -> StartDecision:
         now = self._clock()
@@ -346,14 +355,6 @@ class HostThrottle:
         if decision == START_NOW:
             queue.history = queue.history.after_start(now)
             queue.slots.after_start()
-        return decision
-
-    def _try_unqueued(self, queue: _HostQueue, delay_s: float) -> StartDecision:
-        """Decide without the start times that queued requests reserve."""
-        now = self._clock()
-        decision = queue.history.decide(now, delay_s)
-        if decision == START_NOW:
-            queue.history = queue.history.after_start(now)
         return decision
 
     async def _wait_for_own_circuit(self, host: str, queue: _HostQueue, max_wait_s: float) -> float:
@@ -431,20 +432,8 @@ def _decide_shared(queue: _HostQueue, now: float, delay_s: float) -> StartDecisi
     return StartDecision(wait_s, "spacing") if wait_s > 0 else decision
 
 
-def _transition(change: HistoryChange) -> Transition:
-    """Return a change of a history as one of the state that processes share."""
-    return lambda state, now: change(HostHistory().with_state(state), now).state
-
-
 def _leave_queue(queue: _HostQueue) -> None:
     queue.length -= 1
-
-
-def _begin_trial(host: str) -> _TrialSlot:
-    """Mark the requests that this task makes from now on as part of a trial."""
-    trial = _TrialSlot(host)
-    _TRIAL_SLOTS.set((*(slot for slot in _TRIAL_SLOTS.get() if slot.active), trial))
-    return trial
 
 
 def _queue_timeout(host: str, waited_s: float, requests_ahead: int) -> HostPaused:
