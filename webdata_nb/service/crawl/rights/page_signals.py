@@ -98,7 +98,8 @@ class RobotsUsage:
 
     def signals(self, url: str, rule: RobotsRule | None) -> Iterator[RightsSignal]:
         """Yield what the file says of a page; `rule` is the one that decides on its fetch."""
-        number, says = None, refuses(*PURPOSES) if self.refusal else allows()
+        number: int | None = None
+        says: Says = refuses(*PURPOSES) if self.refusal else {}
         if rule is not None and not self.refusal:
             number = self.line_numbers.get(rule.pattern)
             says = {} if rule.allow else refuses(*PURPOSES)
