@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     make_streams_tolerant()
     args = build_parser().parse_args(argv)
-    warnings.formatwarning = _format_warning
+    warnings.formatwarning = lambda message, *_details, **_options: f"webdata: warning: {message}\n"
     try:
         exit_code: int = args.run(args) or SUCCESS
         sys.stdout.flush()
@@ -65,10 +65,6 @@ def build_parser() -> argparse.ArgumentParser:
     doctor.add_commands(commands)
     add_completion(commands, parser)
     return parser
-
-
-def _format_warning(message: Warning | str, *_details: object, **_options: object) -> str:
-    return f"webdata: warning: {message}\n"
 
 
 if __name__ == "__main__":

@@ -60,17 +60,13 @@ def run(args: argparse.Namespace) -> int:
         entries = [asdict(finding) for finding in findings]
         print(json.dumps({"version": __version__, "findings": entries}))
     else:
-        _print_findings(findings)
+        from webdata_nb.toolkit.terminal_text import printable_line
+
+        name_width = max(len(finding.name) for finding in findings)
+        for finding in findings:
+            label = _STATE_LABELS[finding.state]
+            print(f"{label} {finding.name:{name_width}}  {printable_line(finding.text)}")
     return int(any(finding.state == "failed" for finding in findings))
-
-
-def _print_findings(findings: list[Finding]) -> None:
-    from webdata_nb.toolkit.terminal_text import printable_line
-
-    name_width = max(len(finding.name) for finding in findings)
-    for finding in findings:
-        label = _STATE_LABELS[finding.state]
-        print(f"{label} {finding.name:{name_width}}  {printable_line(finding.text)}")
 
 
 def check_all() -> Iterator[Finding]:
@@ -89,10 +85,35 @@ def check_all() -> Iterator[Finding]:
     if settings.base_url is None:
         yield _check_folder("data", settings.data_dir)
         yield _check_store(settings)
-        yield _check_browser()
-        yield _check_ocr()
-        yield _check_models(settings)
-    yield from _check_extras()
+        from webdata_nb.service.browser.chromium import INSTALL, find_program
+
+        if not _is_installed("playwright"):
+            yield Finding("browser", "missing", INSTALL)
+        elif (chromium := find_program()) is None:
+            yield Finding("browser", "missing", f"no Chromium in the path; {INSTALL}")
+        else:
+            yield Finding("browser", "ok", str(chromium))
+
+        if (tesseract := shutil.which("tesseract")) is not None:
+            yield Finding("ocr", "ok", tesseract)
+        elif _is_installed("rapidocr") and _is_installed("onnxruntime"):
+            yield Finding("ocr", "ok", "rapidocr")
+        else:
+            text = "install tesseract-ocr, or pip install 'webdata_nb[ocr]'"
+            yield Finding("ocr", "missing", text)
+
+        usable, text = False, "none set up: extraction fills schemas from what pages declare"
+        if settings.llm:
+            from webdata_nb.service.models.chat import provider_status
+            from webdata_nb.toolkit.local import session_settings_of
+
+            usable, text = provider_status(session_settings_of(settings).llm)
+        yield Finding("models", "ok" if usable else "missing", text)
+    for extra, (module, purpose) in _EXTRAS.items():
+        if _is_installed(module):
+            yield Finding(extra, "ok", purpose)
+        else:
+            yield Finding(extra, "missing", f"{purpose}: pip install 'webdata_nb[{extra}]'")
 
 
 def _check_folder(name: Literal["cache", "data"], path: Path) -> Finding:
@@ -145,7 +166,18 @@ def _check_service(connection: Connection, settings: Settings) -> Iterator[Findi
     yield Finding("service", "ok", description)
     for warning in caught_warnings:
         yield Finding("service", "missing", str(warning.message))
-    yield from _check_engines(engines)
+    if engines is None:
+        yield Finding("engines", "missing", "this service does not list its engines")
+        return
+    for engine in dict.fromkeys(entry.engine for entry in engines):
+        usable = [entry.provider for entry in engines if entry.engine == engine and entry.usable]
+        if usable:
+            yield Finding(engine, "ok", ", ".join(usable))
+        else:
+            yield Finding(engine, "failed", "no provider is usable")
+    problems = {entry.provider: entry.why for entry in engines if entry.why}
+    for provider, problem in problems.items():
+        yield Finding(f"  {provider}", "missing", str(problem))
 
 
 async def _fetch_engines(
@@ -162,60 +194,6 @@ async def _fetch_engines(
             engines = None
         kind = "local" if settings.base_url is None else "accepts the key"
         return f"{client.base_url}, {kind}", engines
-
-
-def _check_engines(entries: list[EngineEntry] | None) -> Iterator[Finding]:
-    if entries is None:
-        yield Finding("engines", "missing", "this service does not list its engines")
-        return
-    for engine in dict.fromkeys(entry.engine for entry in entries):
-        usable = [entry.provider for entry in entries if entry.engine == engine and entry.usable]
-        if usable:
-            yield Finding(engine, "ok", ", ".join(usable))
-        else:
-            yield Finding(engine, "failed", "no provider is usable")
-    problems = {entry.provider: entry.why for entry in entries if entry.why}
-    for provider, problem in problems.items():
-        yield Finding(f"  {provider}", "missing", str(problem))
-
-
-def _check_browser() -> Finding:
-    from webdata_nb.service.browser.chromium import INSTALL, find_program
-
-    if not _is_installed("playwright"):
-        return Finding("browser", "missing", INSTALL)
-    program = find_program()
-    if program is None:
-        return Finding("browser", "missing", f"no Chromium in the path; {INSTALL}")
-    return Finding("browser", "ok", str(program))
-
-
-def _check_ocr() -> Finding:
-    program = shutil.which("tesseract")
-    if program is not None:
-        return Finding("ocr", "ok", program)
-    if _is_installed("rapidocr") and _is_installed("onnxruntime"):
-        return Finding("ocr", "ok", "rapidocr")
-    return Finding("ocr", "missing", "install tesseract-ocr, or pip install 'webdata_nb[ocr]'")
-
-
-def _check_models(settings: Settings) -> Finding:
-    from webdata_nb.service.models.chat import provider_status
-    from webdata_nb.toolkit.local import session_settings_of
-
-    if settings.llm:
-        usable, text = provider_status(session_settings_of(settings).llm)
-        return Finding("models", "ok" if usable else "missing", text)
-    text = "none set up: extraction fills schemas from what pages declare"
-    return Finding("models", "missing", text)
-
-
-def _check_extras() -> Iterator[Finding]:
-    for extra, (module, purpose) in _EXTRAS.items():
-        if _is_installed(module):
-            yield Finding(extra, "ok", purpose)
-        else:
-            yield Finding(extra, "missing", f"{purpose}: pip install 'webdata_nb[{extra}]'")
 
 
 def _is_installed(module: str) -> bool:

@@ -83,18 +83,19 @@ class TextColumn:
 
 
 def _text_columns(frame: pd.DataFrame, names: Sequence[str] | None) -> list[TextColumn]:
-    columns = [name for name in names or frame.columns if name in frame.columns]
-    return [_text_column(frame[name]) for name in columns if frame[name].notna().any()]
-
-
-def _text_column(column: pd.Series[Any]) -> TextColumn:
     from webdata_nb.toolkit.terminal_text import printable_line
 
-    kind = getattr(column.dtype, "kind", "")
-    if kind == _TIME_KIND:
-        column = column.dt.strftime("%Y-%m-%d %H:%M:%S")
-    values = column.astype(object).where(column.notna(), "")
-    return TextColumn(str(column.name), list(map(printable_line, values)), kind in _NUMBER_KINDS)
+    columns: list[TextColumn] = []
+    for name in names or frame.columns:
+        if name in frame.columns and frame[name].notna().any():
+            column: pd.Series[Any] = frame[name]
+            kind = getattr(column.dtype, "kind", "")
+            if kind == _TIME_KIND:
+                column = column.dt.strftime("%Y-%m-%d %H:%M:%S")
+            values = column.astype(object).where(column.notna(), "")
+            cells = list(map(printable_line, values))
+            columns.append(TextColumn(str(column.name), cells, kind in _NUMBER_KINDS))
+    return columns
 
 
 def markdown_table(columns: Sequence[TextColumn]) -> str:
@@ -103,12 +104,10 @@ def markdown_table(columns: Sequence[TextColumn]) -> str:
         return _NO_ROWS
     head = [column.name for column in columns]
     rule = ["--:" if column.is_number else "---" for column in columns]
-    rows = zip(*(map(_escape_cell, column.cells) for column in columns), strict=True)
+    escapes = str.maketrans({"\\": "\\\\", "|": "\\|", "<": "&lt;"})
+    cells = ([cell.translate(escapes) for cell in column.cells] for column in columns)
+    rows = zip(*cells, strict=True)
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
-
-
-def _escape_cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
 
 
 def plain_table(columns: Sequence[TextColumn], width: int | None) -> str:
@@ -122,8 +121,8 @@ def plain_table(columns: Sequence[TextColumn], width: int | None) -> str:
     from rich.table import Table
 
     table = Table(box=None, show_edge=False, padding=(0, _GAP, 0, 0), pad_edge=False)
-    for column in columns:
-        widest = max(map(len, (column.name, *column.cells)))
+    widths = [max(map(len, (column.name, *column.cells))) for column in columns]
+    for column, widest in zip(columns, widths, strict=True):
         table.add_column(
             ShortenedText(column.name),
             justify="right" if column.is_number else "left",
@@ -133,18 +132,12 @@ def plain_table(columns: Sequence[TextColumn], width: int | None) -> str:
     for row in zip(*(column.cells for column in columns), strict=True):
         texts = zip(row, columns, strict=True)
         table.add_row(*(ShortenedText(text, middle=each.is_url) for text, each in texts))
-    console = Console(
-        width=width or _unlimited_width(columns), color_system=None, highlight=False, markup=False
-    )
+    # Enough even if every character takes two terminal cells.
+    unlimited = sum(2 * each + _GAP for each in widths)
+    console = Console(width=width or unlimited, color_system=None, highlight=False, markup=False)
     with console.capture() as capture:
         console.print(table)
     return "\n".join(line.rstrip() for line in capture.get().splitlines())
-
-
-def _unlimited_width(columns: Sequence[TextColumn]) -> int:
-    """Return a width that is enough even if every character takes two terminal cells."""
-    widest = (max(map(len, (column.name, *column.cells))) for column in columns)
-    return sum(2 * each + _GAP for each in widest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from webdata_nb.cli.commands import (
     resolve_settings,
 )
 from webdata_nb.cli.output import (
-    OutputFormat,
     TextColumn,
     add_format_flag,
     markdown_table,
@@ -32,7 +31,7 @@ from webdata_nb.cli.output import (
     shown_width,
     utc_time,
 )
-from webdata_nb.contract.choices import KEY_SCOPES, KeyScope
+from webdata_nb.contract.choices import KEY_SCOPES
 from webdata_nb.contract.operator_views import (
     GROUPS,
     KINDS,
@@ -44,7 +43,7 @@ from webdata_nb.contract.operator_views import (
     duration_text,
 )
 from webdata_nb.errors import InvalidArgument, WebdataError
-from webdata_nb.service.settings import Command, Option, options_of
+from webdata_nb.service.settings import Command, options_of
 
 if TYPE_CHECKING:
     from webdata_nb.service.ledger import Terms
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from webdata_nb.service.store.backends import CheckResult
     from webdata_nb.service.store.records import AccountUsage
     from webdata_nb.service.store.sql.accounts import AccountStore
-    from webdata_nb.service.store.sql.operator import Answer, OperatorStore
+    from webdata_nb.service.store.sql.operator import OperatorStore
 
 T = TypeVar("T")
 
@@ -97,22 +96,15 @@ def _add_options(
         group = option.group if groups is None or option.group in groups else None
         if group not in containers:
             containers[group] = parser.add_argument_group(group)
-        containers[group].add_argument(
-            option.flag, dest=option.name, default=None, **_argument(option, command)
-        )
-
-
-def _argument(option: Option, command: Command) -> dict[str, Any]:
-    """Return what argparse needs to know of an option."""
-    argument = dict(_ARGUMENTS.get(option.annotation.removesuffix(" | None"), {}))
-    if option.default is True:
-        argument["action"] = argparse.BooleanOptionalAction
-    if option.metavar is not None:
-        argument["metavar"] = option.metavar
-    if option.choices is not None:
-        argument["choices"] = option.choices
-    argument["help"] = argparse.SUPPRESS if option.is_hidden else option.text(command)
-    return argument
+        argument = dict(_ARGUMENTS.get(option.annotation.removesuffix(" | None"), {}))
+        if option.default is True:
+            argument["action"] = argparse.BooleanOptionalAction
+        if option.metavar is not None:
+            argument["metavar"] = option.metavar
+        if option.choices is not None:
+            argument["choices"] = option.choices
+        argument["help"] = argparse.SUPPRESS if option.is_hidden else option.text(command)
+        containers[group].add_argument(option.flag, dest=option.name, default=None, **argument)
 
 
 def _given_options(args: argparse.Namespace, command: Command) -> dict[str, Any]:
@@ -452,9 +444,14 @@ def _expiry(args: argparse.Namespace, now: float) -> float | None:
 async def _create_key(accounts: AccountStore, args: argparse.Namespace) -> None:
     from webdata_nb.service.encryption import key_hash, new_api_key, new_id
     from webdata_nb.service.ledger import DEFAULT_PLAN
+    from webdata_nb.service.store.sql.accounts import parse_scopes
 
     name, now = _valid_name(args.name), time.time()
-    ends_at, scopes = _expiry(args, now), _scopes(args.scopes)
+    ends_at = _expiry(args, now)
+    try:
+        scopes = None if args.scopes is None else parse_scopes(args.scopes)
+    except ValueError as error:
+        raise InvalidArgument(f"--scopes: {error}") from None
     if args.account is None:
         account_id = await _add_account(accounts, name, _terms(args, DEFAULT_PLAN))
     elif _has_terms(args):
@@ -470,15 +467,6 @@ async def _create_key(accounts: AccountStore, args: argparse.Namespace) -> None:
     )
     report(f"created {key_id}; the key is shown this once, and only its hash is kept:")
     print(key)
-
-
-def _scopes(text: str | None) -> tuple[KeyScope, ...] | None:
-    from webdata_nb.service.store.sql.accounts import parse_scopes
-
-    try:
-        return None if text is None else parse_scopes(text)
-    except ValueError as error:
-        raise InvalidArgument(f"--scopes: {error}") from None
 
 
 async def _list_keys(accounts: AccountStore, args: argparse.Namespace) -> None:
@@ -730,30 +718,17 @@ def _add_view(group: Commands, view: View) -> argparse.ArgumentParser:
 
 def _show_view(view: View, place: StorePlace, args: argparse.Namespace) -> None:
     import asyncio
+    import csv
+    import sys
 
     given: dict[str, str | None] = {name: getattr(args, name) for name in view.filters}
     query = view.query(given, time.time())
     answer = asyncio.run(_ask(place, lambda operator: operator.answer(view.name, query)))
-    _print_answer(answer, args.output_format)
-
-
-async def _ask(place: StorePlace, question: Callable[[OperatorStore], Awaitable[T]]) -> T:
-    """Return what the operator's store of a place answers."""
-    from webdata_nb.service.store.backends import open_operator
-
-    async with open_operator(place.directory, place.url) as operator:
-        return await question(operator)
-
-
-def _print_answer(answer: Answer, output_format: OutputFormat) -> None:
-    import csv
-    import sys
-
-    names = [column.name for column in answer.columns]
-    if output_format == "json":
+    if args.output_format == "json":
         print(json.dumps(answer.rows, indent=2))
         return
-    if output_format == "csv":
+    if args.output_format == "csv":
+        names = [column.name for column in answer.columns]
         writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(answer.rows)
@@ -767,10 +742,18 @@ def _print_answer(answer: Answer, output_format: OutputFormat) -> None:
         for column in answer.columns
         if answer.rows
     ]
-    if output_format == "markdown":
+    if args.output_format == "markdown":
         print(markdown_table(columns))
     else:
         print(plain_table(columns, shown_width()))
+
+
+async def _ask(place: StorePlace, question: Callable[[OperatorStore], Awaitable[T]]) -> T:
+    """Return what the operator's store of a place answers."""
+    from webdata_nb.service.store.backends import open_operator
+
+    async with open_operator(place.directory, place.url) as operator:
+        return await question(operator)
 
 
 def cell_text(kind: ColumnKind, value: Any) -> str:
