@@ -103,15 +103,14 @@ def plain_message(error: Mapping[str, Any]) -> str:
     context = error.get("ctx") or {}
     if (template := _MESSAGES.get(kind)) is not None:
         try:
-            return _ONE_PLURAL.sub(_singular, template.format_map(context))
+            return _ONE_PLURAL.sub(
+                lambda plural: f"{plural[1]} {'entry' if plural[2] == 'entrie' else plural[2]}",
+                template.format_map(context),
+            )
         except KeyError:
             return _without_python_types(message)
     stem = re.split(r"_(?:type|parsing|from|object|exact|str|past|future|syntax|scheme)", kind)[0]
     return _TYPE_MESSAGES.get(stem) or _without_python_types(message)
-
-
-def _singular(match: re.Match[str]) -> str:
-    return f"{match[1]} {'entry' if match[2] == 'entrie' else match[2]}"
 
 
 def _without_python_types(message: str) -> str:

@@ -173,24 +173,19 @@ def http_url(value: str) -> str:
     if len(value) > limits.URL_LENGTH:
         raise ValueError(f"must be at most {limits.URL_LENGTH} characters")
     url = value.strip()
-    if not _is_http_url(url):
-        raise ValueError("must be an absolute http:// or https:// URL")
-    if urlsplit(url).port == 0:
-        raise ValueError("must be an http:// or https:// URL with a port other than 0")
-    return url
-
-
-def _is_http_url(url: str) -> bool:
-    # urlsplit drops control characters, and checks the port only on access.
-    if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", url):
-        return False
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
+        has_blank = re.search(r"\s", parts.netloc) is not None
+        is_valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and not has_blank
+        port = parts.port  # checked only on access
     except ValueError:
-        return False
-    blank = re.search(r"\s", parts.netloc)
-    return parts.scheme.lower() in {"http", "https"} and bool(host) and blank is None
+        is_valid, port = False, None
+    # urlsplit drops control characters.
+    if not is_valid or re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", url):
+        raise ValueError("must be an absolute http:// or https:// URL")
+    if port == 0:
+        raise ValueError("must be an http:// or https:// URL with a port other than 0")
+    return url
 
 
 def _query(value: str) -> str:

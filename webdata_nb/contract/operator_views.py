@@ -83,7 +83,9 @@ class View:
         if (by := values.pop("by", None)) is not None:
             options["by"] = _choices("by", by, GROUPS)
         if (limit := values.pop("limit", None)) is not None:
-            options["limit"] = _limit(limit)
+            if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit) <= MAX_ROWS):
+                raise ValueError(f"limit takes a whole number from 1 to {MAX_ROWS}, not {limit!r}")
+            options["limit"] = int(limit)
         choices: Mapping[str, Sequence[str]] = {"state": STATES, "kind": KINDS}
         for name in choices.keys() & values.keys():
             [options[name]] = _choices(name, values[name], choices[name], most=1)
@@ -119,12 +121,6 @@ def _choices(
         count = "one" if most == 1 else "some"
         raise ValueError(f"{name} takes {count} of {', '.join(allowed)}, not {text!r}")
     return values
-
-
-def _limit(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= MAX_ROWS):
-        raise ValueError(f"limit takes a whole number from 1 to {MAX_ROWS}, not {text!r}")
-    return int(text)
 
 
 def _columns(text: str) -> tuple[Column, ...]:

@@ -322,21 +322,17 @@ def upper_bound(hits: int, size: int) -> float:
     low, high = 0.0, 1.0
     for _ in range(_BISECTIONS):
         share = (low + high) / 2
-        if _probability_of_at_most(hits, size, share) > 1 - CONFIDENCE:
+        # The binomial probability of at most so many hits.
+        term = size * log1p(-share)
+        total = exp(term)
+        for count in range(1, hits + 1):
+            term += log((size - count + 1) / count) + log(share) - log1p(-share)
+            total += exp(term)
+        if total > 1 - CONFIDENCE:
             low = share
         else:
             high = share
     return high
-
-
-def _probability_of_at_most(hits: int, size: int, share: float) -> float:
-    """Return the binomial probability of so few hits."""
-    term = size * log1p(-share)
-    total = exp(term)
-    for count in range(1, hits + 1):
-        term += log((size - count + 1) / count) + log(share) - log1p(-share)
-        total += exp(term)
-    return total
 
 
 # Job states and their transitions (contract, part 3).

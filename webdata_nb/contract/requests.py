@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import date
 from typing import Annotated, Any, Final, Literal, NamedTuple, Self
 
@@ -703,19 +704,14 @@ def _advertiser_id(value: str) -> str:
 
 
 def _date_range(value: str) -> str:
-    if value in DATE_RANGES or _is_range(value):
+    if value in DATE_RANGES:
         return value
+    with suppress(ValueError):  # a day that does not exist
+        first, _, last = value.partition("..")
+        is_pair = re.fullmatch(rf"{_DATE}\.\.{_DATE}", value) is not None
+        if is_pair and date.fromisoformat(first) <= date.fromisoformat(last):
+            return value
     raise ValueError(f"must be one of {', '.join(DATE_RANGES)}, or YYYY-MM-DD..YYYY-MM-DD")
-
-
-def _is_range(value: str) -> bool:
-    if not re.fullmatch(rf"{_DATE}\.\.{_DATE}", value):
-        return False
-    first, _, last = value.partition("..")
-    try:
-        return date.fromisoformat(first) <= date.fromisoformat(last)
-    except ValueError:
-        return False
 
 
 AdvertiserId = Annotated[

@@ -108,7 +108,11 @@ def result_key(url: str) -> str:
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").removeprefix("www."), parts.port
-        query = _content_parameters(parts.query) if parts.query else ""
+        query = parts.query
+        if query:
+            parameters = parse_qsl(query, keep_blank_values=True)
+            kept = sorted(each for each in parameters if not _TRACKING.fullmatch(each[0]))
+            query = urlencode(kept)
     except ValueError:  # not a web URL
         return url
     port_suffix = "" if port in _DEFAULT_PORTS else f":{port}"
@@ -118,14 +122,6 @@ def result_key(url: str) -> str:
     if not _PLAIN.fullmatch(path):
         path = quote(path, safe=_RESERVED)
     return f"{host}{port_suffix}{path.rstrip('/')}?{query}"
-
-
-def _content_parameters(query: str) -> str:
-    """Return the sorted query without tracking parameters."""
-    parameters = parse_qsl(query, keep_blank_values=True)
-    return urlencode(
-        sorted(parameter for parameter in parameters if not _TRACKING.fullmatch(parameter[0]))
-    )
 
 
 def _normalize_escape(escape: re.Match[str]) -> str:
