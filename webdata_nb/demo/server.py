@@ -76,7 +76,16 @@ class SampleWeb:
         parts = urlsplit(target)
         path = parts.path
         if path in self._files:
-            return self._page(path, dict(parse_qsl(parts.query)))
+            suffix = "html" if path.endswith("/") else path.rpartition(".")[2]
+            charset, content_type = _CHARSETS.get(path, ("utf-8", _CONTENT_TYPES[suffix]))
+            body = self._files[path]
+            if suffix == "png":
+                return SampleReply(200, content_type, body)
+            text = body.decode().replace(_ORIGIN, self._origin)
+            if path == _SHOP_PATH:
+                query = dict(parse_qsl(parts.query))
+                text = _CARD_LIST.sub(lambda cards: _select_cards(cards[0], query), text)
+            return SampleReply(200, content_type, text.encode(charset))
         if path in _REDIRECTS:
             return _redirect(_REDIRECTS[path])
         if f"{path}/" in self._files:
@@ -86,17 +95,6 @@ class SampleWeb:
                 500, "Anemometer 3 does not answer", "It has been silent since March."
             )
         return _error_page(404, "No such page", "The wind may have taken it.")
-
-    def _page(self, path: str, query: dict[str, str]) -> SampleReply:
-        suffix = "html" if path.endswith("/") else path.rpartition(".")[2]
-        charset, content_type = _CHARSETS.get(path, ("utf-8", _CONTENT_TYPES[suffix]))
-        body = self._files[path]
-        if suffix == "png":
-            return SampleReply(200, content_type, body)
-        text = body.decode().replace(_ORIGIN, self._origin)
-        if path == _SHOP_PATH:
-            text = _CARD_LIST.sub(lambda cards: _select_cards(cards[0], query), text)
-        return SampleReply(200, content_type, text.encode(charset))
 
 
 def _select_cards(cards: str, query: dict[str, str]) -> str:
@@ -178,7 +176,15 @@ class SampleSite:
     def start(self) -> Self:
         """Start the server; a second call changes nothing."""
         if self._server is None:
-            self._server = _open_server(self._port)
+            # On one of the next ports, addresses stay as long, as tables cut them.
+            port = self._port
+            later = range(port + 1, min(port + _PORTS, _LAST_PORT + 1)) if port else ()
+            for number in (port, *later):
+                with suppress(OSError):
+                    self._server = _SampleServer(number)
+                    break
+            else:
+                self._server = _SampleServer(0)
             self._thread = threading.Thread(
                 target=self._server.serve_forever,
                 kwargs={"poll_interval": 0.05},
@@ -233,15 +239,6 @@ class _SampleHandler(BaseHTTPRequestHandler):
         self.end_headers()
         if with_body:
             self.wfile.write(reply.body)
-
-
-def _open_server(port: int) -> _SampleServer:
-    """Listen on a port, or on one of those after it: addresses stay as long, as tables cut them."""
-    later = range(port + 1, min(port + _PORTS, _LAST_PORT + 1)) if port else ()
-    for number in (port, *later):
-        with suppress(OSError):
-            return _SampleServer(number)
-    return _SampleServer(0)
 
 
 class _SampleServer(ThreadingHTTPServer):

@@ -56,28 +56,31 @@ def run_tour(url: str | None = None) -> None:
     """
     with ExitStack() as stack:
         if url is None:
-            url = _start_sample(stack)
+            if current().base_url is not None:
+                raise InvalidArgument(
+                    "the sample web is served on this machine's loopback interface, which another "
+                    "service may not reach: unset WEBDATA_BASE_URL, or name a site: "
+                    "webdata demo URL"
+                )
+            temporary = tempfile.TemporaryDirectory(
+                prefix="webdata-demo-", ignore_cleanup_errors=True
+            )
+            folder = stack.enter_context(temporary)
+            stack.enter_context(_temporary_options(data_dir=folder, log_dir=folder))
+            url = stack.enter_context(SampleSite()).url
+            print(f"The sample web, a small paper of about 25 pages, is at {url}")
             pages, query = _SAMPLE_MAX_PAGES, _SAMPLE_QUERY
         else:
             pages, query = _REAL_MAX_PAGES, ""
         stack.enter_context(_temporary_options(engines=_LOCAL_ENGINES))
         if current().base_url is None:
             stack.enter_context(_stop_service_at_end())
-        _crawl_and_search(url, pages, query)
-
-
-def _start_sample(stack: ExitStack) -> str:
-    if current().base_url is not None:
-        raise InvalidArgument(
-            "the sample web is served on this machine's loopback interface, which another service "
-            "may not reach: unset WEBDATA_BASE_URL, or name a site: webdata demo URL"
-        )
-    temporary = tempfile.TemporaryDirectory(prefix="webdata-demo-", ignore_cleanup_errors=True)
-    folder = stack.enter_context(temporary)
-    stack.enter_context(_temporary_options(data_dir=folder, log_dir=folder))
-    url = stack.enter_context(SampleSite()).url
-    print(f"The sample web, a small paper of about 25 pages, is at {url}")
-    return url
+        print(f'\n>>> crawl_df("{url}", max_pages={pages})')
+        crawled = crawl_df(url, max_pages=pages, refresh=True)
+        _print_result(crawled, _CRAWL_COLUMNS)
+        query = query or _query_from_titles(crawled, url)
+        print(encodable(f'\n>>> search_df("{query}", num_results={_NUM_RESULTS})'))
+        _print_result(search_df(query, num_results=_NUM_RESULTS, refresh=True), _SEARCH_COLUMNS)
 
 
 @contextmanager
@@ -104,15 +107,6 @@ def _stop_service_at_end() -> Iterator[None]:
         session.default_connection().close()
         if not ran_before and _stop(settings):
             print("\nThe local service that the tour started is stopped.")
-
-
-def _crawl_and_search(url: str, pages: int, query: str) -> None:
-    print(f'\n>>> crawl_df("{url}", max_pages={pages})')
-    crawled = crawl_df(url, max_pages=pages, refresh=True)
-    _print_result(crawled, _CRAWL_COLUMNS)
-    query = query or _query_from_titles(crawled, url)
-    print(encodable(f'\n>>> search_df("{query}", num_results={_NUM_RESULTS})'))
-    _print_result(search_df(query, num_results=_NUM_RESULTS, refresh=True), _SEARCH_COLUMNS)
 
 
 def _query_from_titles(crawled: pd.DataFrame, url: str) -> str:
@@ -145,15 +139,12 @@ def _table_lines(frame: pd.DataFrame) -> Iterator[str]:
     widths = [min(width, limit) for width in widths]
     for row in table:
         cells = (
-            _truncate(text, width).ljust(width) for text, width in zip(row, widths, strict=True)
+            (text if len(text) <= width else text[: width - 1] + "…").ljust(width)
+            for text, width in zip(row, widths, strict=True)
         )
         yield _COLUMN_GAP.join(cells).rstrip()
     if len(frame) > _MAX_PRINTED_ROWS:
         yield f"... and {len(frame) - _MAX_PRINTED_ROWS} more rows"
-
-
-def _truncate(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _cell(value: object) -> str:
