@@ -130,8 +130,25 @@ class ErrorDisplay:
 
         The whole traceback for the magic `%tb`, and where nobody could enter it.
         """
-        is_full = _is_requested_by_magic() or _is_unattended() or self.is_full()
-        return _full(error) if is_full else _short(error)
+        ipython: Any = sys.modules.get("IPython")
+        shell = None if ipython is None else ipython.get_ipython()
+        # The magic `%tb` shows the last error again.
+        is_requested = any(
+            frame.f_code.co_name == "tb"
+            and frame.f_globals.get("__name__") == "IPython.core.magics.execution"
+            for frame, _ in traceback.walk_stack(sys._getframe())  # noqa: SLF001 - the documented way
+        )
+        # A program that runs the notebook, such as papermill, allows no input.
+        kernel = getattr(shell, "kernel", None)
+        is_unattended = kernel is not None and not getattr(kernel, "_allow_stdin", False)
+        if not (is_requested or is_unattended or self.is_full()):
+            return _short(error, shell)
+        if shell is None:
+            return traceback.format_exception(error)
+        lines: list[str] = shell.InteractiveTB.structured_traceback(
+            type(error), error, error.__traceback__
+        )
+        return lines
 
     def hide_internals(self, error: BaseException) -> None:
         """Remove the package's frames from an error that is raised to a marimo notebook.
@@ -146,65 +163,18 @@ class ErrorDisplay:
 DISPLAY: Final = ErrorDisplay()
 
 
-def _short(error: BaseException) -> list[str]:
+def _short(error: BaseException, shell: Any) -> list[str]:
     """Return type and message, notes, and the place of the call."""
-    shell = _running_shell()
     colored = str(getattr(shell, "colors", "")).lower() not in {"", "nocolor"}
     name = type(error).__name__
     head = f"{_BOLD}{name}{_PLAIN}" if colored else name
     text = "\n".join([str(error), *getattr(error, "__notes__", ())])
-    lines = [f"{head}: {_few_lines(text)}"]
-    if (location := _location(error, shell)) is not None:
-        lines.append(location)
-    return lines
-
-
-def _few_lines(text: str) -> str:
-    """Return a long text, such as one with the end of a log, as its beginning and its last line."""
-    lines = text.splitlines()
-    if len(lines) <= _MAX_LINES:
-        return text
-    return "\n".join([*lines[: _MAX_LINES - 2], "...", lines[-1]])
-
-
-def _location(error: BaseException, shell: Any) -> str | None:
-    line = line_in_traceback(error.__traceback__)
-    if line is None:
-        return None
+    # Of a long text, such as one with the end of a log, the beginning and the last line.
+    if len(lines := text.splitlines()) > _MAX_LINES:
+        text = "\n".join([*lines[: _MAX_LINES - 2], "...", lines[-1]])
+    message = f"{head}: {text}"
+    if (line := line_in_traceback(error.__traceback__)) is None:
+        return [message]
     named = shell.compile.format_code_name(line.filename) if shell is not None else None
     place = " ".join(named) if named else f"File {line.filename}"
-    return f"{place}, line {line.number}"
-
-
-def _full(error: BaseException) -> list[str]:
-    """Return the whole traceback, as the shell formats any other error."""
-    shell = _running_shell()
-    if shell is None:
-        return traceback.format_exception(error)
-    lines: list[str] = shell.InteractiveTB.structured_traceback(
-        type(error), error, error.__traceback__
-    )
-    return lines
-
-
-def _is_requested_by_magic() -> bool:
-    """Return whether the user entered `%tb`, which shows the last error again."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to the stack
-    while (outer := frame.f_back) is not None:
-        frame = outer
-        module = frame.f_globals.get("__name__")
-        if frame.f_code.co_name == "tb" and module == "IPython.core.magics.execution":
-            return True
-    return False
-
-
-def _is_unattended() -> bool:
-    """Return whether a program such as papermill runs the notebook: it allows no input."""
-    kernel = getattr(_running_shell(), "kernel", None)
-    return kernel is not None and not getattr(kernel, "_allow_stdin", False)
-
-
-def _running_shell() -> Any:
-    """Return the running IPython shell; None outside IPython. Imports nothing."""
-    ipython: Any = sys.modules.get("IPython")
-    return None if ipython is None else ipython.get_ipython()
+    return [message, f"{place}, line {line.number}"]

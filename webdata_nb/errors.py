@@ -103,7 +103,13 @@ class InvalidCall(InvalidArgument, TypeError):
             reason = f"got {len(positional)} positional arguments"
             if not str(error).startswith("too many"):
                 reason = f"is {error}"
-        return cls(f"{name}() {reason}: call {_call_pattern(name, signature)}")
+        # A call as an example: the required arguments, and the first option.
+        kinds = inspect.Parameter
+        parameters = [each for each in signature.parameters.values() if each.name != "self"]
+        required = [each.name for each in parameters if each.default is kinds.empty]
+        options = [each.name for each in parameters if each.kind is kinds.KEYWORD_ONLY]
+        example = [f"{option}=..." for option in options[:1] if option not in required]
+        return cls(f"{name}() {reason}: call {name}({', '.join([*required, *example])})")
 
 
 def checked_call(function: Callable[P, T]) -> Callable[P, T]:
@@ -120,16 +126,6 @@ def checked_call(function: Callable[P, T]) -> Callable[P, T]:
             raise InvalidCall.of(function.__qualname__, signature, args, kwargs) from None
 
     return checked
-
-
-def _call_pattern(name: str, signature: inspect.Signature) -> str:
-    """Return a call as an example: the required arguments, and the first option."""
-    kinds = inspect.Parameter
-    parameters = [each for each in signature.parameters.values() if each.name != "self"]
-    required = [each.name for each in parameters if each.default is kinds.empty]
-    options = [each.name for each in parameters if each.kind is kinds.KEYWORD_ONLY]
-    example = [f"{option}=..." for option in options[:1] if option not in required]
-    return f"{name}({', '.join([*required, *example])})"
 
 
 class UnknownOption(InvalidArgument, AttributeError):

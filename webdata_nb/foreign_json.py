@@ -82,9 +82,19 @@ def decode_json(
 
 def _check_depth(value: Any, max_depth: int) -> Any:
     """Return a value of JSON; raises `MalformedJson` if it nests too deep."""
-    if isinstance(value, dict | list) and _nests(value, max_depth):
-        raise MalformedJson(f"nests more than {max_depth} levels deep")
-    return value
+    if not isinstance(value, dict | list):
+        return value
+    level = [value]  # level by level: recursion could fail
+    for _ in range(max_depth):
+        level = [
+            item
+            for container in level
+            for item in (container.values() if container.__class__ is dict else container)
+            if item.__class__ is dict or item.__class__ is list
+        ]
+        if not level:
+            return value
+    raise MalformedJson(f"nests more than {max_depth} levels deep")
 
 
 def well_formed(text: str) -> str:
@@ -95,7 +105,8 @@ def well_formed(text: str) -> str:
 
 
 def _parse_tolerantly(text: str) -> Any:
-    text = _ESCAPE.sub(_repair_escape, text).removeprefix("\ufeff")
+    text = _ESCAPE.sub(lambda escape: r"\ufffd" if escape["lone"] else escape[0], text)
+    text = text.removeprefix("\ufeff")
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -112,10 +123,6 @@ def _parse_tolerantly(text: str) -> Any:
         raise MalformedJson("nests too deep") from None
     except ValueError:
         raise MalformedJson(problem) from None
-
-
-def _repair_escape(escape: re.Match[str]) -> str:
-    return r"\ufffd" if escape["lone"] else escape[0]
 
 
 def _finite(digits: str) -> float | None:
@@ -144,18 +151,3 @@ def _decode(data: bytes | str, content_type: str) -> str:
         return data.decode(declared[1] if declared else encoding, "replace")
     except (LookupError, UnicodeError):
         return data.decode(encoding, "replace")
-
-
-def _nests(value: Any, levels: int) -> bool:
-    """Return whether a value has more levels, without recursion, which could fail."""
-    level = [value]
-    for _ in range(levels):
-        level = [
-            item
-            for container in level
-            for item in (container.values() if container.__class__ is dict else container)
-            if item.__class__ is dict or item.__class__ is list
-        ]
-        if not level:
-            return False
-    return True

@@ -17,7 +17,7 @@ import tempfile
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
@@ -847,29 +847,21 @@ def current(*arguments: Options) -> Settings:
     """
     merged = _from_environment(os.environ)
     for layer in (options, *arguments):
-        _merge(merged, layer)
-    checked = {
-        option.name: _checked(option, getattr(merged, option.name)) for option in fields(Options)
-    }
-    values = {name: value for name, value in checked.items() if value is not None}
+        for name in _SOURCES:
+            value = getattr(layer, name)
+            if isinstance(value, Mapping):  # mappings merge entry by entry
+                _set_unchecked(merged, name, {**getattr(merged, name), **value})
+            elif value is not None:
+                _set_unchecked(merged, name, value)
+    values: dict[str, Any] = {}
+    for name, source in _SOURCES.items():
+        value = getattr(merged, name)
+        checked = value if source.check is None else source.check(value)
+        if checked is not None:
+            values[name] = checked
     if not values.keys() >= _FOLDERS:
         values = {**_default_folders(values.get("home")), **values}
     return Settings(**values)
-
-
-def _checked(setting: Field[Any], value: Any) -> Any:
-    source: _Source = setting.metadata["source"]
-    return value if source.check is None else source.check(value)
-
-
-def _merge(merged: Options, layer: Options) -> None:
-    """Replace settings by those of `layer`; mappings merge entry by entry."""
-    for option in fields(Options):
-        value = getattr(layer, option.name)
-        if isinstance(value, Mapping):
-            _set_unchecked(merged, option.name, {**getattr(merged, option.name), **value})
-        elif value is not None:
-            _set_unchecked(merged, option.name, value)
 
 
 def _set_unchecked(layer: Options, name: str, value: object) -> None:
@@ -885,35 +877,28 @@ def _from_environment(environ: Mapping[str, str]) -> Options:
         if name.startswith("WEBDATA_") and text.strip()
     }
     from_variables = Options()
-    for option in fields(Options):
-        source: _Source = option.metadata["source"]
+    for setting, source in _SOURCES.items():
         variable = source.variable
         if variable is not None and variable in texts:
             text = texts.pop(variable)
             parsed = source.parse(variable, text) if source.parse else text
-            _set_unchecked(from_variables, option.name, parsed)
+            _set_unchecked(from_variables, setting, parsed)
     if texts:  # the variables of engines, providers and language models
         # What a variable says of a provider is checked where it is used, and named there.
-        search, llm = _providers(texts)
+        search: dict[str, dict[str, Any]] = {}
+        llm: dict[str, dict[str, Any]] = {}
+        for name, text in texts.items():
+            if (named := variables.provider_variable(name)) is not None:
+                group = llm if named.llm else search
+                value = variables.provider_value(name, named, text)
+                group.setdefault(named.provider, {})[named.part] = value
+        providers = {name: Provider(**parts) for name, parts in search.items()}
+        models = {name: LanguageModel(**parts) for name, parts in llm.items()}
         engines = dict(variables.engine_providers(texts).items())
-        for name, entries in (("engines", engines), ("providers", search), ("llm", llm)):
-            _set_unchecked(from_variables, name, entries)
+        _set_unchecked(from_variables, "engines", engines)
+        _set_unchecked(from_variables, "providers", providers)
+        _set_unchecked(from_variables, "llm", models)
     return from_variables
-
-
-def _providers(texts: Mapping[str, str]) -> tuple[dict[str, Provider], dict[str, Provider]]:
-    """Collect WEBDATA_<NAME>_URL and the like, search providers apart from language models."""
-    search: dict[str, dict[str, Any]] = {}
-    llm: dict[str, dict[str, Any]] = {}
-    for name, text in texts.items():
-        if (variable := variables.provider_variable(name)) is not None:
-            group = llm if variable.llm else search
-            value = variables.provider_value(name, variable, text)
-            group.setdefault(variable.provider, {})[variable.part] = value
-    return (
-        {name: Provider(**parts) for name, parts in search.items()},
-        {name: LanguageModel(**parts) for name, parts in llm.items()},
-    )
 
 
 def _default_folders(home: Path | None) -> dict[str, Path]:

@@ -14,6 +14,7 @@ _MAX_CHARS: Final = 80
 _MAX_PATH: Final = 300
 _MAX_ITEMS: Final = 8
 _SIMILARITY: Final = 0.6
+_MISSING: Final = ("NAType", "NaTType")  # types of pandas
 # What stands before the host: a scheme with a typo, or with too few slashes or no colon.
 _SCHEME: Final = re.compile(r"([A-Za-z]{2,6})(?::/{0,3}|/{2,3})(?=[^/:\s])")
 _HOST: Final = re.compile(
@@ -73,18 +74,6 @@ def _synonyms() -> dict[str, str]:
     return tomllib.loads(Path(__file__).with_name("synonyms.toml").read_text("utf-8"))
 
 
-def _synonym(value: object, choices: Iterable[str]) -> str | None:
-    """Return the choice that other libraries call `value`."""
-    word = _normalized(str(value))
-    by_name = {_normalized(choice): choice for choice in choices}
-    for meanings, words in _synonyms().items():
-        if word in words.split():
-            for meaning in meanings.split():
-                if meaning in by_name:
-                    return by_name[meaning]
-    return None
-
-
 def closest(value: object, choices: Iterable[str]) -> str | None:
     """Return the choice that is most similar to `value`, in spelling or in meaning; None without.
 
@@ -96,8 +85,18 @@ def closest(value: object, choices: Iterable[str]) -> str | None:
     'max_pages'
     """
     by_lower = {choice.lower(): choice for choice in choices}
-    if str(value).lower() not in by_lower and (synonym := _synonym(value, by_lower.values())):
-        return synonym
+    if str(value).lower() not in by_lower:
+        word = _normalized(str(value))
+        by_name = {_normalized(choice): choice for choice in by_lower.values()}
+        synonyms = (
+            by_name[meaning]
+            for meanings, words in _synonyms().items()
+            if word in words.split()
+            for meaning in meanings.split()
+            if meaning in by_name
+        )
+        if (synonym := next(synonyms, None)) is not None:
+            return synonym
     matches = difflib.get_close_matches(str(value).lower(), by_lower, n=1, cutoff=_SIMILARITY)
     if matches:
         return by_lower[matches[0]]
@@ -129,20 +128,15 @@ def closest_url(value: object) -> str | None:
         return None
     text = value.strip()
     scheme = "http" if _LOCAL.match(text) else "https"
-    if (typed := _SCHEME.match(text)) is not None and not _is_port(text, typed):
-        scheme_match = closest(typed[1], ("http", "https"))
-        if scheme_match is None:
-            return None
-        scheme, text = scheme_match, text[typed.end() :]
-    return _checked(f"{scheme}://{text.lstrip('/')}")
-
-
-def _is_port(text: str, typed: re.Match[str]) -> bool:
-    """Return whether the colon of `localhost:8000` was read as that of a scheme."""
-    return bool(re.match(r"\d+(?:[/?#]|$)", text[typed.end() :])) and typed[0].endswith(":")
-
-
-def _checked(url: str) -> str | None:
+    if (typed := _SCHEME.match(text)) is not None:
+        rest = text[typed.end() :]
+        # The colon of `localhost:8000` is not that of a scheme.
+        if not (typed[0].endswith(":") and re.match(r"\d+(?:[/?#]|$)", rest)):
+            scheme_match = closest(typed[1], ("http", "https"))
+            if scheme_match is None:
+                return None
+            scheme, text = scheme_match, rest
+    url = f"{scheme}://{text.lstrip('/')}"
     try:
         host, _ = urlsplit(url).hostname or "", urlsplit(url).port
     except ValueError:
@@ -162,8 +156,14 @@ def format_value(value: Any) -> str:
         return f"[{', '.join(format_value(item) for item in value[:_MAX_ITEMS])}{more}]"
     if isinstance(value, str):
         value = _CREDENTIALS.sub(r"\1***@", value)
-    name = "DataFrame" if is_frame(value) else type(value).__name__
-    text = repr(value) if _is_plain(value) else f"a {name}{_columns_text(value)}"
+    name = type(value).__name__
+    if value is None or isinstance(value, str | bool | int | float) or name in _MISSING:
+        text = repr(value)
+    else:
+        text = f"a {'DataFrame' if is_frame(value) else name}"
+        if (columns := getattr(value, "columns", None)) is not None:
+            more = ", ..." if len(columns) > _MAX_ITEMS else ""
+            text += f" with {', '.join(map(str, columns[:_MAX_ITEMS])) or 'no columns'}{more}"
     return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"
 
 
@@ -193,19 +193,3 @@ def format_path(path: object) -> str:
     """
     text = _CREDENTIALS.sub(r"\1***@", str(path))
     return repr(text if len(text) <= _MAX_PATH else f"…{text[1 - _MAX_PATH :]}")
-
-
-def _columns_text(value: Any) -> str:
-    """Return the names of the columns of a frame."""
-    columns = getattr(value, "columns", None)
-    if columns is None:
-        return ""
-    more = ", ..." if len(columns) > _MAX_ITEMS else ""
-    return f" with {', '.join(map(str, columns[:_MAX_ITEMS])) or 'no columns'}{more}"
-
-
-def _is_plain(value: object) -> bool:
-    """Return whether the repr of a value is short and says what it is."""
-    if value is None or isinstance(value, str | bool | int | float):
-        return True
-    return type(value).__name__ in {"NAType", "NaTType"}
