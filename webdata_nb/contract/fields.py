@@ -341,12 +341,20 @@ def whole(bounds: tuple[int, int]) -> tuple[BeforeValidator, AfterValidator, Wit
     return BeforeValidator(_integral), AfterValidator(_between(bounds)), schema
 
 
-def _share(value: Any) -> float:
-    low, high = limits.RECHECK
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not low <= value <= high:
-        raise ValueError(f"must be a number from {low:g} to {high:g}")
-    return float(value)
+def _number(
+    bounds: tuple[float, float], what: str = "a number"
+) -> tuple[BeforeValidator, WithJsonSchema]:
+    """Return the check and the JSON schema of a number within `bounds`, which is no boolean."""
+    low, high = bounds
+
+    def check(value: Any) -> float:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not low <= value <= high:
+            raise ValueError(f"must be {what} from {low:g} to {high:g}")
+        return float(value)
+
+    schema = WithJsonSchema({"type": "number", "minimum": low, "maximum": high})
+    return BeforeValidator(check), schema
 
 
 def _job_id(value: str) -> str:
@@ -396,11 +404,7 @@ HttpUrl = Annotated[
 StoredJobId = Annotated[
     str, AfterValidator(_job_id), _text_schema(format="uuid", pattern=_UUID.pattern, maxLength=36)
 ]
-Recheck = Annotated[
-    float,
-    BeforeValidator(_share),
-    WithJsonSchema({"type": "number", "minimum": limits.RECHECK[0], "maximum": limits.RECHECK[1]}),
-]
+Recheck = Annotated[float, *_number(limits.RECHECK)]
 UserAgent = Annotated[str, AfterValidator(user_agent), _text_schema(maxLength=_USER_AGENT_LENGTH)]
 ProxyUrl = Annotated[str, AfterValidator(proxy_url), _text_schema(maxLength=limits.URL_LENGTH)]
 Query = Annotated[
@@ -537,14 +541,6 @@ def _past_time(text: str) -> str:
     return at
 
 
-def _days(value: Any) -> float:
-    low, high = limits.CAPTURE_DISTANCE
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not low <= value <= high:
-        raise ValueError(f"must be a number of days from {low:g} to {high:g}")
-    return float(value)
-
-
 _TIME_SCHEMA: Final = WithJsonSchema(
     {"type": "string", "format": "date-time", "maxLength": limits.TIME_LENGTH}
 )
@@ -554,17 +550,7 @@ ArchiveTime = Annotated[
 PastTime = Annotated[
     str, Field(max_length=limits.TIME_LENGTH), AfterValidator(_past_time), _TIME_SCHEMA
 ]
-CaptureDistance = Annotated[
-    float,
-    BeforeValidator(_days),
-    WithJsonSchema(
-        {
-            "type": "number",
-            "minimum": limits.CAPTURE_DISTANCE[0],
-            "maximum": limits.CAPTURE_DISTANCE[1],
-        }
-    ),
-]
+CaptureDistance = Annotated[float, *_number(limits.CAPTURE_DISTANCE, "a number of days")]
 CapturesListed = Annotated[int, *whole(limits.CAPTURES_LISTED)]
 FilePath = Annotated[str, Field(min_length=1, max_length=limits.URL_LENGTH)]
 PageUrls = Annotated[

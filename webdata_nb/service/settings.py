@@ -22,7 +22,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, get_args
 
 from webdata_nb import __version__
 from webdata_nb.contract import limits
-from webdata_nb.service.http.client_limits import LOOPBACK, PER_ACCOUNT, PER_ADDRESS, ClientLimits
+from webdata_nb.service.http.client_limits import (
+    LOOPBACK,
+    LOOPBACK_HOSTS,
+    PER_ACCOUNT,
+    PER_ADDRESS,
+    ClientLimits,
+)
 
 if TYPE_CHECKING:
     from webdata_nb.contract.local import SessionSettings
@@ -35,7 +41,6 @@ if TYPE_CHECKING:
 
 
 MAX_LOCAL_WORKERS: Final = 64
-_LAST_PORT: Final = 65_535
 _LOCAL: Final = re.compile(r"local:(\d{1,4})")
 _SCHEDULER: Final = re.compile(r"(tls|tcp)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
 
@@ -99,7 +104,7 @@ def parse_dask_address(text: str, *, insecure: bool) -> DaskAddress:
             )
         return DaskAddress(None, int(local[1]))
     match = _SCHEDULER.fullmatch(text)
-    if match is None or not 1 <= int(match[3]) <= _LAST_PORT:
+    if match is None or not 1 <= int(match[3]) <= LAST_PORT:
         # The text may be a URL with a password.
         raise ValueError(
             "takes tls://HOST:PORT of a Dask scheduler, tcp://127.0.0.1:PORT of one on this "
@@ -140,7 +145,6 @@ USER_AGENT: Final = f"webdata_nb/{__version__}"
 _TEAM_PORT: Final = 8000
 _URL_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 _REPLICA_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class InvalidSetting(ValueError):
@@ -302,7 +306,7 @@ def _port(port: int, _earlier: Mapping[str, Any]) -> int:
 
 
 def _host(host: str, earlier: Mapping[str, Any]) -> str:
-    if earlier["mode"] == "local" and host not in _LOOPBACK_HOSTS:
+    if earlier["mode"] == "local" and host not in LOOPBACK_HOSTS:
         raise InvalidSetting(
             f"local mode listens on loopback only, not on {host}; use --mode team to serve "
             "others, with keys"

@@ -37,8 +37,6 @@ from webdata_nb.page.content.tables import is_data_table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from webdata_nb.page.content.parser import Node
-
 
 NAVIGATION: Final = 1 << 0
 SIDEBAR: Final = 1 << 1

@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from webdata_nb.page.content.page_kind import PageKind
     from webdata_nb.page.content.page_source import ConversionOptions
     from webdata_nb.page.content.parsed_page import ParsedPage
-    from webdata_nb.page.content.parser import Document
     from webdata_nb.page.content.structured_data import JsonLd
 
 
@@ -235,8 +234,6 @@ def clean_page(document: Document) -> Element:
     ----------
     document
         A parsed page. Its tree is changed.
-    json_ld
-        What its JSON-LD declares.
 
     Returns
     -------

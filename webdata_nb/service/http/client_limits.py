@@ -13,6 +13,7 @@ from typing import Final
 PER_ADDRESS: Final = 256
 PER_ACCOUNT: Final = 256
 LOOPBACK: Final = (ip_network("127.0.0.1/32"), ip_network("::1/128"))
+LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 # The smallest IPv6 network that providers assign to one customer.
 _IPV6_PREFIX: Final = 64
 

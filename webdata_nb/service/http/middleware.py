@@ -44,6 +44,7 @@ from webdata_nb.contract.paths import (
 )
 from webdata_nb.service.errors import STORE_RETRY_S, AccountSuspended, StoreUnavailable
 from webdata_nb.service.http.client_limits import (
+    LOOPBACK_HOSTS,
     PER_ACCOUNT,
     RequestCounter,
     TooManyRequests,
@@ -166,7 +167,6 @@ OPEN_PATHS: Final = frozenset(
         *(f"{DOCS}/{name}" for name in DOCS_FILES),
     }
 )
-_LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _BODY_METHODS: Final = frozenset({"POST", "PUT", "PATCH"})
 
 log: Final = logging.getLogger(__name__)
@@ -263,7 +263,7 @@ class Gate:
             raise _Rejection(400, "an HTTP/1.1 request needs one Host header")
         if self._loopback_only:  # web pages can send requests: DNS rebinding, cross-site requests
             host = urlsplit(f"//{headers.get('host', '')}").hostname
-            if host not in _LOOPBACK_HOSTS:
+            if host not in LOOPBACK_HOSTS:
                 raise _Rejection(403, "this service answers on loopback names only")
             origin = headers.get("origin")
             if origin is not None and urlsplit(origin).netloc != headers.get("host"):
