@@ -46,6 +46,9 @@ class ReverseProxy:
         self._prefix = Path(tempfile.mkdtemp(prefix="nginx-proxy-"))
         # nginx takes over a socket that listens already: its port is free.
         with socket.create_server(("127.0.0.1", 0), backlog=511) as listener:
+            # nginx leaves it as it is: a worker that comes second to a connection would wait in
+            # `accept` for the next one, and its clients with it.
+            listener.settimeout(0)
             address = f"127.0.0.1:{listener.getsockname()[1]}"
             (self._prefix / "nginx.conf").write_text(configuration(self._ports, address))
             with (self._prefix / "error.log").open("wb") as log:

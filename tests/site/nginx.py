@@ -92,6 +92,7 @@ class NginxSite:
         self._prefix = Path(tempfile.mkdtemp(prefix="nginx-site-"))
         # nginx takes over a socket that already listens: no free port to guess, none to lose.
         with socket.create_server((_HOST, 0), backlog=511) as listener:
+            listener.settimeout(0)  # else nginx waits in `accept` for a client that has left
             port = listener.getsockname()[1]
             self._configure(self._prefix, port)
             self._child = self._spawn(self._prefix, listener.fileno())
