@@ -1068,6 +1068,9 @@ def _buckets(
             bucket.parts.setdefault(number, []).append((place, part))
     buckets: list[_Bucket] = []
     for by_names in by_tags.values():
+        if len(by_names) == 1:
+            buckets += by_names.values()
+            continue
         joined: list[tuple[set[str], _Bucket]] = []
         for names, bucket in sorted(by_names.items(), key=lambda each: -len(each[1].parts)):
             words = set(names[-1].split(".")) - {""} if names else set()
