@@ -341,7 +341,7 @@ def whole(bounds: tuple[int, int]) -> tuple[BeforeValidator, AfterValidator, Wit
     return BeforeValidator(_integral), AfterValidator(_between(bounds)), schema
 
 
-def _number(
+def _bounded_number(
     bounds: tuple[float, float], what: str = "a number"
 ) -> tuple[BeforeValidator, WithJsonSchema]:
     """Return the check and the JSON schema of a number within `bounds`, which is no boolean."""
@@ -404,7 +404,7 @@ HttpUrl = Annotated[
 StoredJobId = Annotated[
     str, AfterValidator(_job_id), _text_schema(format="uuid", pattern=_UUID.pattern, maxLength=36)
 ]
-Recheck = Annotated[float, *_number(limits.RECHECK)]
+Recheck = Annotated[float, *_bounded_number(limits.RECHECK)]
 UserAgent = Annotated[str, AfterValidator(user_agent), _text_schema(maxLength=_USER_AGENT_LENGTH)]
 ProxyUrl = Annotated[str, AfterValidator(proxy_url), _text_schema(maxLength=limits.URL_LENGTH)]
 Query = Annotated[
@@ -550,7 +550,7 @@ ArchiveTime = Annotated[
 PastTime = Annotated[
     str, Field(max_length=limits.TIME_LENGTH), AfterValidator(_past_time), _TIME_SCHEMA
 ]
-CaptureDistance = Annotated[float, *_number(limits.CAPTURE_DISTANCE, "a number of days")]
+CaptureDistance = Annotated[float, *_bounded_number(limits.CAPTURE_DISTANCE, "a number of days")]
 CapturesListed = Annotated[int, *whole(limits.CAPTURES_LISTED)]
 FilePath = Annotated[str, Field(min_length=1, max_length=limits.URL_LENGTH)]
 PageUrls = Annotated[

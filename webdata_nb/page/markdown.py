@@ -769,7 +769,7 @@ class CellWriter(InlineWriter):
             self._append_code(code_span(line))
         return skip
 
-    def _open_tag(self, element: Element) -> End:
+    def _write_tags(self, element: Element) -> End:
         self._pieces.append(f"<{element.tag}>")
         return lambda _: self._pieces.append(f"</{element.tag}>")
 
@@ -777,7 +777,7 @@ class CellWriter(InlineWriter):
         **InlineWriter.handlers,
         **dict.fromkeys(PREFORMATTED, _write_preformatted),
         **dict.fromkeys(("br", "tr"), _write_break),
-        **dict.fromkeys(("li", "ol", "ul"), _open_tag),
+        **dict.fromkeys(("li", "ol", "ul"), _write_tags),
     }
 
 

@@ -446,7 +446,7 @@ def _fraction(element: XmlElement) -> str:
     return f"<mfrac{thickness}>{_argument(element, 'num')}{_argument(element, 'den')}</mfrac>"
 
 
-def _filled(template: str) -> Callable[[XmlElement], str]:
+def _from_template(template: str) -> Callable[[XmlElement], str]:
     """Return what writes a template with an element's arguments in the places of their names."""
     return lambda element: _PLACE.sub(lambda place: _argument(element, place[1]), template)
 
@@ -528,21 +528,21 @@ _CONVERTERS: Final[dict[str, Callable[[XmlElement], str]]] = {
     "oMath": _row,
     "r": _run,
     "f": _fraction,
-    "sSup": _filled("<msup>{e}{sup}</msup>"),
-    "sSub": _filled("<msub>{e}{sub}</msub>"),
-    "sSubSup": _filled("<msubsup>{e}{sub}{sup}</msubsup>"),
-    "sPre": _filled("<msubsup><mi></mi>{sub}{sup}</msubsup>{e}"),
+    "sSup": _from_template("<msup>{e}{sup}</msup>"),
+    "sSub": _from_template("<msub>{e}{sub}</msub>"),
+    "sSubSup": _from_template("<msubsup>{e}{sub}{sup}</msubsup>"),
+    "sPre": _from_template("<msubsup><mi></mi>{sub}{sup}</msubsup>{e}"),
     "rad": _root,
     "nary": _large_operator,
     "d": _delimiters,
-    "func": _filled("<mrow>{fName}<mo>&#x2061;</mo>{e}</mrow>"),
-    "limLow": _filled("<munder>{e}{lim}</munder>"),
-    "limUpp": _filled("<mover>{e}{lim}</mover>"),
+    "func": _from_template("<mrow>{fName}<mo>&#x2061;</mo>{e}</mrow>"),
+    "limLow": _from_template("<munder>{e}{lim}</munder>"),
+    "limUpp": _from_template("<mover>{e}{lim}</mover>"),
     "acc": _accent,
     "bar": _bar,
     "groupChr": _brace,
     "eqArr": _equations,
     "m": _matrix,
-    "box": _filled("{e}"),
-    "borderBox": _filled("{e}"),
+    "box": _from_template("{e}"),
+    "borderBox": _from_template("{e}"),
 }

@@ -222,7 +222,7 @@ class Gate:
             return
         headers = Headers(scope=scope)
         try:
-            self._check(scope, headers)
+            self._check_headers(scope, headers)
             if scope["path"] not in OPEN_PATHS:
                 await self._authenticate(scope, headers)
         except _Rejection as rejection:
@@ -255,7 +255,7 @@ class Gate:
             reply = JSONResponse({"detail": detail, "code": "rate"}, 429, reply_headers)
             await reply(scope, receive, send)
 
-    def _check(self, scope: Scope, headers: Headers) -> None:
+    def _check_headers(self, scope: Scope, headers: Headers) -> None:
         """Check host, origin, and the declared body; raises `_Rejection`."""
         # Proxies route a request without one host in different ways (RFC 9112, 3.2).
         count = len(headers.getlist("host"))

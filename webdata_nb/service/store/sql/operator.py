@@ -224,7 +224,7 @@ def _usage(transaction: Transaction, values: Mapping[str, Any], query: Query) ->
     ]
 
 
-def _sums(view: str, transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
+def _view(view: str, transaction: Transaction, values: Mapping[str, Any], _query: Query) -> Rows:
     """Return the rows of a view whose statement has its columns."""
     columns = [column.name for column in VIEWS[view].columns]
     filters = _picked(values, "account_id", "since_day", "limit")
@@ -396,9 +396,9 @@ def _keys(transaction: Transaction, values: Mapping[str, Any], _query: Query) ->
 _READERS: Final[Mapping[str, Callable[[Transaction, Mapping[str, Any], Query], Rows]]] = {
     "jobs": _jobs,
     "failures": _failures,
-    "outcomes": partial(_sums, "outcomes"),
+    "outcomes": partial(_view, "outcomes"),
     "usage": _usage,
-    "refusals": partial(_sums, "refusals"),
+    "refusals": partial(_view, "refusals"),
     "sites": _sites,
     "providers": _providers,
     "webhooks": _webhooks,
