@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.preloaded import COMMAND, COMMANDS
 from webdata_nb.__main__ import main
 from webdata_nb.settings import options
 from webdata_nb.toolkit import session
@@ -43,9 +44,13 @@ class Shell:
 
     def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """Run a command in a process, and wait for its end."""
-        with self.start(*words, **environ) as process:
-            out, err = process.communicate(timeout=TIMEOUT_S)
-        return subprocess.CompletedProcess(words, process.returncode, out, err)
+        if any(name.startswith(("PYTHON", "LC_", "LANG")) for name in environ):
+            # An interpreter reads these at its start.
+            with self.start(*words, **environ) as process:
+                out, err = process.communicate(timeout=TIMEOUT_S)
+            return subprocess.CompletedProcess(words, process.returncode, out, err)
+        variables = os.environ | {"WEBDATA_HOME": str(self.home)} | environ
+        return COMMANDS.run(COMMAND, *words, environ=variables, timeout=TIMEOUT_S)
 
     def call(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """Run a command in this process, which is faster."""

@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +20,7 @@ from starlette.responses import JSONResponse
 import webdata_nb
 from tests.api.receipts import SITE, receipt_of
 from tests.local_service import stop
+from tests.preloaded import ForkedProcess, PreloadedInterpreter
 from tests.site.graphs import link_tree
 from tests.site.server import Site
 from tests.site.versions import text_page, varied_site
@@ -46,6 +45,7 @@ FORMS: Final = {
     "watch": "session.watch_df(url, out=out)",
 }
 USUAL_FORMS: Final = {"crawl", "stream", "list", "search", "watch"}
+INTERPRETER: Final = PreloadedInterpreter("import pandas, webdata_nb.toolkit.api")
 SCRIPT: Final = """
 import sys
 import pandas as pd
@@ -61,20 +61,26 @@ def run_form(code: str, session: Any, url: str, out: str | Path) -> pd.DataFrame
     return df
 
 
+@pytest.fixture(scope="module", autouse=True)
+def preloaded() -> Iterator[None]:
+    yield
+    INTERPRETER.close()
+
+
 @contextmanager
 def caller(
     code: str, out: Path, *, base_url: str = "", key: str = "", url: str = SITE
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> Iterator[ForkedProcess]:
     """Run a call in another process, which is killed at the end of the block."""
-    words = [base_url, key, url, str(out)]
-    with subprocess.Popen([sys.executable, "-c", SCRIPT + code, *words]) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    process = INTERPRETER.start(SCRIPT + code, base_url, key, url, str(out))
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(60)
 
 
-def wait_for_poll(service: WireService, process: subprocess.Popen[bytes]) -> None:
+def wait_for_poll(service: WireService, process: ForkedProcess) -> None:
     """Wait until the call of a process waits for its job."""
     while not service.polled.wait(0.1):
         assert process.poll() is None, "the call failed"

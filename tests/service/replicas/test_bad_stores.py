@@ -20,6 +20,7 @@ from tests import postgres
 from tests.pgbouncer import PoolMode, pooler
 from tests.ports import free_port
 from tests.postgres import PostgresServer
+from tests.preloaded import COMMAND, COMMANDS
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.settings import OPTIONS, InvalidSetting, Mode, team_store_url
 from webdata_nb.service.store.postgres.database import open_schema
@@ -34,14 +35,9 @@ PASSWORD = "hunter2-of-the-test"
 def run(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a command of the package; it ends by itself if its store is wrong."""
     variables = {name: text for name, text in os.environ.items() if not name.startswith("WEBDATA_")}
-    return subprocess.run(
-        [sys.executable, "-m", "webdata_nb", *arguments, "--data-dir", str(tmp_path / "data")],
-        env=variables | {"WEBDATA_HOME": str(tmp_path)} | environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    variables |= {"WEBDATA_HOME": str(tmp_path)} | environment
+    place = ("--data-dir", str(tmp_path / "data"))
+    return COMMANDS.run(COMMAND, *arguments, *place, environ=variables)
 
 
 def check_refusal(result: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -245,12 +241,19 @@ def test_without_the_driver(tmp_path: Path) -> None:
     (tmp_path / "psycopg" / "__init__.py").write_text("raise ImportError")
     url = f"postgresql://u:{PASSWORD}@127.0.0.1:1/db"
     for command in (("serve", "--mode", "team", "--port", "0"), ("accounts", "list")):
-        result = run(
-            tmp_path,
-            *command,
-            WEBDATA_STORE=url,
-            WEBDATA_SECRET_KEY=new_key(),
-            PYTHONPATH=str(tmp_path),
+        result = subprocess.run(
+            [sys.executable, "-m", "webdata_nb", *command],
+            env=os.environ
+            | {
+                "WEBDATA_HOME": str(tmp_path),
+                "WEBDATA_STORE": url,
+                "WEBDATA_SECRET_KEY": new_key(),
+                "PYTHONPATH": str(tmp_path),
+            },
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         check_refusal(result, 'pip install "webdata_nb[postgres]"')
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import signal
 import sqlite3
 import subprocess
-import sys
 import tempfile
 import zlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -24,11 +22,12 @@ from psycopg.rows import dict_row
 
 from tests.planted_secrets import PlantedSecrets, cells, unpacked
 from tests.postgres import PostgresServer
+from tests.preloaded import COMMAND, COMMANDS
 from tests.service.conftest import Api, open_service
 from tests.service.webhooks.endpoint import Endpoint
-from tests.shell import CHECKOUT
 from tests.site.server import Site
 from webdata_nb.contract import paths
+from webdata_nb.contract.limits import SCRAPE_TIMEOUT_MS
 from webdata_nb.service.compression import zstd
 from webdata_nb.service.creatives.sample import advertiser_ids
 from webdata_nb.service.encryption import FixedKeys, KeyFile, SecretCipher, key_hash, new_key
@@ -105,34 +104,20 @@ class Deployment:
     def command(self, *words: str) -> list[str]:
         place = ["--data-dir", str(self.folder(self.names[0]))]
         place += [] if self.url is None else ["--store", self.url]
-        return [sys.executable, "-m", "webdata_nb", "accounts", *words, *place]
+        return ["accounts", *words, *place]
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self._run(self.command(*words), self.environ())
+        return COMMANDS.run(COMMAND, *self.command(*words), environ=self.environ())
 
     def run_without_blobs(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self._run(self.command(*words), {**self.environ(), "WEBDATA_BLOBS": ""})
+        environ = {**self.environ(), "WEBDATA_BLOBS": ""}
+        return COMMANDS.run(COMMAND, *self.command(*words), environ=environ)
 
     def check(self) -> subprocess.CompletedProcess[str]:
         """Run `webdata store check`."""
         place = ["--data-dir", str(self.folder(self.names[0]))]
         place += [] if self.url is None else [self.url]
-        return self._run(
-            [sys.executable, "-m", "webdata_nb", "store", "check", *place], self.environ()
-        )
-
-    def _run(
-        self, command: Sequence[str], environ: Mapping[str, str]
-    ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=CHECKOUT,
-            timeout=DEADLINE_S,
-            env=environ,
-        )
+        return COMMANDS.run(COMMAND, "store", "check", *place, environ=self.environ())
 
     def environ(self) -> dict[str, str]:
         blobs = {} if self.blobs is None else {"WEBDATA_BLOBS": self.blobs}
@@ -140,20 +125,17 @@ class Deployment:
 
     def kill_at(self, line: str, *words: str) -> str:
         """Run a command, and kill it when it has printed a line."""
-        with subprocess.Popen(
-            self.command(*words),
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-            cwd=CHECKOUT,
-            env=self.environ(),
-        ) as process:
-            assert process.stderr is not None
+        reader, writer = os.pipe()
+        with os.fdopen(reader) as stderr:
+            process = COMMANDS.start(
+                COMMAND, *self.command(*words), environ=self.environ(), output=(writer, writer)
+            )
+            os.close(writer)
             seen = ""
-            for each in process.stderr:
+            for each in stderr:
                 seen += each
                 if line in each:
-                    process.send_signal(signal.SIGKILL)
+                    process.kill()
                     break
             process.wait(DEADLINE_S)
         return seen
@@ -323,7 +305,12 @@ class Tenant:
         running, waiting = [
             await api.start_job(
                 "crawl",
-                {"url": self.site.at(f"/{word(name)}"), "max_pages": 1},
+                {
+                    "url": self.site.at(f"/{word(name)}"),
+                    "max_pages": 1,
+                    # The site holds the page until the commands are done, on a loaded machine too.
+                    "scrape_options": {"timeout": SCRAPE_TIMEOUT_MS[1]},
+                },
                 headers=self.headers,
             )
             for name in ("running", "waiting")
