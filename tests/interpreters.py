@@ -4,9 +4,10 @@ It needs the standard library, and pip's index. `python -m build` makes an sdist
 it. On every Python that the classifiers declare, except the one that runs this script, which the
 whole suite is for: the wheel in a fresh environment without a compiler, `webdata demo`, and
 `tests/interpreter_calls.py` under `-W error`. Each has to end with exit code 0 and an empty
-standard error. The newest one runs the short suite of the README too, in the unpacked sdist. What
-the machine lacks is said and left out. The version after the newest declared one is tried as well;
-what fails there is only said, as nothing is claimed of it.
+standard error. The newest one runs the short suite of the README too, in the unpacked sdist; with
+`--suite part` those of its tests that depend most on the interpreter. What the machine lacks is
+said and left out. The version after the newest declared one is tried as well; what fails there is
+only said, as nothing is claimed of it.
 
 uv installs, since pip computes a minute for each environment. The README's own command, which
 `.ci/run` runs on this Python, uses pip.
@@ -58,6 +59,20 @@ _LOWEST_TESTS: Final = (
     "tests/stores",
     "tests/test_private_members.py",
 )
+# What depends most on the interpreter: event loops, threads, texts, dates, compiled libraries.
+_PART_OF_SUITE: Final = (
+    *("-m", "not slow or smoke"),
+    "tests/api",
+    "tests/cache",
+    "tests/client",
+    "tests/contract",
+    "tests/frames",
+    "tests/page",
+    "tests/service/crawl",
+    "tests/service/web",
+    "tests/service/workers",
+    "tests/test_bridge.py",
+)
 
 
 class _StepError(Exception):
@@ -103,7 +118,12 @@ def main() -> int:
     """Run all steps; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("versions", nargs="*", help="such as 3.13; by default all declared ones")
-    parser.add_argument("--no-suite", action="store_true", help="leave out the short suite")
+    parser.add_argument(
+        "--suite",
+        choices=("whole", "part", "none"),
+        default="whole",
+        help="how much of the short suite the newest Python runs (default: %(default)s)",
+    )
     parser.add_argument(
         "--lowest", action="store_true", help="only this Python, with the lowest dependencies"
     )
@@ -111,10 +131,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="interpreters-", ignore_cleanup_errors=True) as name:
         if chosen.lowest:
             return _check_lowest(Path(name))
-        return _check_versions(chosen.versions, Path(name), with_suite=not chosen.no_suite)
+        return _check_versions(chosen.versions, Path(name), chosen.suite)
 
 
-def _check_versions(chosen: Sequence[str], folder: Path, *, with_suite: bool) -> int:
+def _check_versions(chosen: Sequence[str], folder: Path, suite: str) -> int:
     """Check the chosen versions, or all but this one; return the exit code."""
     own = f"3.{sys.version_info.minor}"
     declared = declared_versions()
@@ -130,9 +150,10 @@ def _check_versions(chosen: Sequence[str], folder: Path, *, with_suite: bool) ->
     packages = _build(folder)
     failures = _check_all(checks, packages.wheel, folder)
     newest = max({*checks, own} & {*declared}, key=_sort_key, default=own)
-    if newest != own and newest not in failures and with_suite:
+    if newest != own and newest not in failures and suite != "none":
+        part = _PART_OF_SUITE if suite == "part" else ()
         try:
-            _run_short_suite(newest, folder, packages.sources)
+            _run_short_suite(newest, folder, packages.sources, part)
         except _StepError as error:
             failures[newest] = error
     for version, failure in failures.items():
@@ -223,7 +244,7 @@ def _call_all_functions(title: str, python: Path, folder: Path) -> None:
     _run_silent(f"{title}: call all public functions with -W error", command, folder)
 
 
-def _run_short_suite(version: str, folder: Path, sources: Path) -> None:
+def _run_short_suite(version: str, folder: Path, sources: Path, part: Sequence[str]) -> None:
     """Run the README's test command in the unpacked sdist, with the wheel's environment."""
     install, tests = readme_tests()
     python = _python(folder, version)
@@ -231,7 +252,7 @@ def _run_short_suite(version: str, folder: Path, sources: Path) -> None:
     _twice(f"Python {version}: uv pip {' '.join(install)}", command, folder=sources)
     title = f"Python {version}: python {' '.join(tests)}"
     # As in the full suite of CI, the examples of Hypothesis are the same in each run.
-    command = [python, *tests, "--hypothesis-seed=0"]
+    command = [python, *tests, "--hypothesis-seed=0", *part]
     _run(title, command, folder=sources, timeout_s=_SUITE_TIMEOUT_S, quiet=False)
 
 
