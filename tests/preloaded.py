@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -31,7 +32,7 @@ class ForkedProcess:
     def __init__(self, pid: int, exit_code: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
-        self._exit_code = exit_code  # a pipe
+        self.exit_code = exit_code  # a pipe that can be read when the process has ended
 
     def poll(self) -> int | None:
         """Return the exit code, or None while the process runs."""
@@ -53,9 +54,9 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
     def _read(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self._exit_code], [], [], timeout)[0]:
-            self.returncode = int(os.read(self._exit_code, 10))
-            os.close(self._exit_code)
+        if self.returncode is None and select.select([self.exit_code], [], [], timeout)[0]:
+            self.returncode = int(os.read(self.exit_code, 10))
+            os.close(self.exit_code)
         return self.returncode
 
 
@@ -71,6 +72,7 @@ class PreloadedInterpreter:
         code: str,
         *arguments: str,
         environ: Mapping[str, str] | None = None,
+        stdin: int | None = None,
         output: tuple[int, int] = (1, 2),
     ) -> ForkedProcess:
         """Run code in a process of its own.
@@ -81,6 +83,8 @@ class PreloadedInterpreter:
             A program; its first argument is `arguments[0]`.
         environ
             All variables; by default those of this process.
+        stdin
+            The descriptor of its standard input; by default it is empty.
         output
             The descriptors of its standard output and standard error.
         """
@@ -90,7 +94,8 @@ class PreloadedInterpreter:
         request = json.dumps([code, arguments, variables]).encode()
         assert len(request) <= _MAX_REQUEST_BYTES
         exit_code, exit_code_writer = os.pipe()
-        socket.send_fds(self._socket, [request], [*output, exit_code_writer])
+        descriptors = [exit_code_writer, *output, *(() if stdin is None else (stdin,))]
+        socket.send_fds(self._socket, [request], descriptors)
         os.close(exit_code_writer)
         return ForkedProcess(int(self._socket.recv(20)), exit_code)
 
@@ -148,7 +153,9 @@ def wait_for_code(descriptor: int) -> str:
 
     def report(*_signal: object) -> None:
         for pid in tuple(exit_codes):
-            ended, status = os.waitpid(pid, os.WNOHANG)
+            ended, status = 0, 0
+            with suppress(ChildProcessError):  # a signal during this call has reaped it
+                ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 writer = exit_codes.pop(pid)
                 os.write(writer, str(os.waitstatus_to_exitcode(status)).encode())
@@ -159,25 +166,25 @@ def wait_for_code(descriptor: int) -> str:
     gc.collect()
     gc.freeze()  # else each process would visit, and so copy, all objects at its end
     while True:
-        request, descriptors, _flags, _address = socket.recv_fds(server, _MAX_REQUEST_BYTES, 3)
+        request, descriptors, _flags, _address = socket.recv_fds(server, _MAX_REQUEST_BYTES, 4)
         if not request:
             raise SystemExit
-        out, err, exit_code = descriptors
+        exit_code, *streams = descriptors  # standard output, standard error, standard input
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         child = os.fork()
         if child == 0:
             break
         exit_codes[child] = exit_code
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-        os.close(out)
-        os.close(err)
+        for stream in streams:
+            os.close(stream)
         server.send(str(child).encode())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
     server.close()
-    for number, given in ((1, out), (2, err)):
-        os.dup2(given, number)
-    for other in (out, err, exit_code, *exit_codes.values()):
+    for stream, number in zip(streams, (1, 2, 0), strict=False):
+        os.dup2(stream, number)
+    for other in (*streams, exit_code, *exit_codes.values()):
         os.close(other)
     code, arguments, variables = json.loads(request)
     os.environ.clear()

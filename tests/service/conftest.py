@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.service import forked_workers as forks
 from tests.service import job_stores
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
@@ -76,7 +77,7 @@ async def open_service(
 ) -> AsyncIterator[Api]:
     """Open a service over a data directory, with fields of `ServiceSettings`.
 
-    It has one page worker, whose start takes most of the processor time of a test.
+    It has one page worker, which is forked.
 
     Its store is the one that the test runs on, unless `store` names another one.
     """
@@ -86,11 +87,15 @@ async def open_service(
         chosen["secret_keys"] = chosen.get("secret_keys") or job_stores.secret_keys()
     lifetime = LocalLifetime(data_dir, version="0", schema=1, managed=False)
     whole = ServiceSettings(data_dir=data_dir, mode=mode, **chosen)
-    async with service(whole, 1, lifetime, lambda: None, clock=clock) as running:
+    async with AsyncExitStack() as stack:
+        stack.enter_context(forks.forked_workers())
+        running = await stack.enter_async_context(
+            service(whole, 1, lifetime, lambda: None, clock=clock)
+        )
         transport = httpx.ASGITransport(running.app)
         bearer = {"Authorization": f"Bearer {lifetime.token}"}
-        async with httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer) as http:
-            yield Api(http, lifetime, running)
+        http = httpx.AsyncClient(transport=transport, base_url=BASE, headers=bearer)
+        yield Api(await stack.enter_async_context(http), lifetime, running)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -100,6 +105,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     ):
         kinds = ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)]
         metafunc.parametrize("service_store", kinds, indirect=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forking_interpreter() -> Iterator[None]:
+    """Stop the interpreter that forks page workers."""
+    yield
+    forks.INTERPRETER.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

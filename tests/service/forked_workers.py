@@ -1,0 +1,82 @@
+"""Page workers for services of tests, forked: their imports take most of the time of a test."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import pytest
+
+from tests.preloaded import ForkedProcess, PreloadedInterpreter
+from webdata_nb.service.runtime.process import python_environment
+from webdata_nb.service.workers.pool import PIPE_BYTES, WorkerProcess
+
+INTERPRETER: Final = PreloadedInterpreter(
+    "import webdata_nb.service.workers.worker, webdata_nb.page.extract.structured"
+)
+_CODE: Final = "from webdata_nb.service.workers.worker import main; main()"
+
+
+class _Process:
+    """What a pool uses of `asyncio.subprocess.Process`."""
+
+    def __init__(
+        self,
+        forked: ForkedProcess,
+        stdin: asyncio.WriteTransport,
+        stdout: asyncio.StreamReader,
+        stdout_pipe: asyncio.ReadTransport,
+    ) -> None:
+        self._forked, self.pid = forked, forked.pid
+        self.stdin, self.stdout = stdin, stdout
+        self._pipes = (stdin, stdout_pipe)
+        self._transport = self
+
+    def get_pipe_transport(self, number: int) -> asyncio.BaseTransport:
+        return self._pipes[number]
+
+    @property
+    def returncode(self) -> int | None:
+        return self._forked.returncode
+
+    async def wait(self) -> int:
+        if self.returncode is not None:
+            return self.returncode
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._forked.exit_code, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(self._forked.exit_code)
+        return self._forked.wait()
+
+
+async def _start(cpu_seconds: float, memory_bytes: int) -> WorkerProcess:
+    jobs, jobs_writer = os.pipe()
+    replies, replies_writer = os.pipe()
+    forked = INTERPRETER.start(
+        *(_CODE, str(cpu_seconds), str(memory_bytes)),
+        environ=python_environment(),
+        stdin=jobs,
+        output=(replies_writer, 2),
+    )
+    os.close(jobs)
+    os.close(replies_writer)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=PIPE_BYTES)
+    stdout, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(replies, "rb", 0)
+    )
+    stdin, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(jobs_writer, "wb", 0))
+    return WorkerProcess(cast("Any", _Process(forked, stdin, reader, stdout)))
+
+
+@contextmanager
+def forked_workers() -> Iterator[None]:
+    """Fork the page workers that are started in this block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WorkerProcess, "start", _start)
+        yield
