@@ -97,6 +97,17 @@ async def test_unstable_stream_falls_back_to_polling(service: Service, client: C
     assert listener.counts() == [3]
 
 
+async def test_the_events_of_a_job_survive_a_broken_stream_and_an_outage(
+    service: Service, client: Client
+) -> None:
+    job_id = service.job(3)
+    service.events.extend([progress(job_id, 1), *[BREAK] * (transport.REOPENED + 1)])
+    service.on("GET crawl", *[status(500, Retry_After="0")] * 6)
+    events = [each async for each in job_wait.events(client, "crawl", job_id)]
+    assert [getattr(each, "completed", None) for each in events] == [1, 3, None]
+    assert isinstance(events[-1], Done)
+
+
 @pytest.mark.parametrize("code", [404, 405, 406, 501])
 async def test_service_without_stream_is_polled_from_then_on(
     service: Service, client: Client, code: int

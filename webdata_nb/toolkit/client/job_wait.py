@@ -127,51 +127,41 @@ async def _wait_for_end(
     if long_poll_s:
         # The event stream or polling meets the same error again, and handles it.
         with contextlib.suppress(errors.WebdataError):
-            reply = await client.search_status(job_id, wait_s=long_poll_s)
-            report(progress_of(kind, reply, elapsed_s=0.0))
-            if reply.status.terminal:
-                return JobEnd(reply.status, reply, has_result=True)
+            search = await client.search_status(job_id, wait_s=long_poll_s)
+            report(progress_of(kind, search, elapsed_s=0.0))
+            if search.status.terminal:
+                return JobEnd(search.status, search, has_result=True)
+    end = JobEnd(JobStatus.STARTED)
+    async with contextlib.aclosing(_follow(client, kind, job_id)) as followed:
+        async for event, reply in followed:
+            if isinstance(event, Progress):
+                report(event)
+            elif isinstance(event, Done):
+                end = JobEnd(event.status, reply)
+    return end
+
+
+async def _follow(
+    client: Client, kind: JobKind, job_id: str
+) -> AsyncGenerator[tuple[Event, SearchStatus | CrawlStatus | None], None]:
+    """Yield a job's events up to its `Done`; those from polling with the reply that said so.
+
+    Polling takes over where the service has no event stream, and where the stream fails.
+    """
     first_reply: SearchStatus | CrawlStatus | None = None
     if client.offers_events:
-        status = await _follow_events(client, kind, job_id, report)
-        if isinstance(status, JobStatus):
-            return JobEnd(status)
-        first_reply = status
-    last_reply = await _poll(client, kind, job_id, report, first_reply)
-    return JobEnd(last_reply.status, last_reply)
-
-
-async def _follow_events(
-    client: Client, kind: JobKind, job_id: str, report: Report
-) -> JobStatus | SearchStatus | CrawlStatus | None:
-    """Follow the event stream to its end, and return the status in which the job ended.
-
-    Where polling takes over, this returns None, or the reply that a service without streams gave.
-    """
-    try:
-        async with contextlib.aclosing(client.events(kind, job_id)) as events:
-            async for event in events:
-                if isinstance(event, Progress):
-                    report(event)
-                elif isinstance(event, Done):
-                    return event.status
-    except (errors.NotFound, errors.NotSupported):
-        # The service lacks event streams or this job; for the latter, this raises again.
-        reply = await client.status(kind, job_id)
-        client.offers_events = False
-        return reply
-    except (errors.ServiceError, errors.ConnectionFailed, errors.BadAnswer) as error:
-        log.info("the event stream of job %s failed, polling instead: %s", job_id, error)
-    return None
-
-
-async def _poll(
-    client: Client,
-    kind: JobKind,
-    job_id: str,
-    report: Report,
-    first_reply: SearchStatus | CrawlStatus | None,
-) -> SearchStatus | CrawlStatus:
+        try:
+            async with contextlib.aclosing(client.events(kind, job_id)) as events:
+                async for event in events:
+                    yield event, None
+                    if isinstance(event, Done):
+                        return
+        except (errors.NotFound, errors.NotSupported):
+            # The service lacks event streams or this job; for the latter, this raises again.
+            first_reply = await client.status(kind, job_id)
+            client.offers_events = False
+        except (errors.ServiceError, errors.ConnectionFailed, errors.BadAnswer) as error:
+            log.info("the event stream of job %s failed, polling instead: %s", job_id, error)
     started_at = last_reply_at = time.monotonic()
     pacing = PollPacing()
     while True:
@@ -183,10 +173,10 @@ async def _poll(
                 raise
         else:
             last_reply_at = time.monotonic()
-            progress = progress_of(kind, reply, elapsed_s=last_reply_at - started_at)
-            report(progress)
+            yield progress_of(kind, reply, elapsed_s=last_reply_at - started_at), reply
             if reply.status.terminal:
-                return reply
+                yield Done(job_id=job_id, status=reply.status, error=reply.error), reply
+                return
             pacing.note(last_reply_at - started_at, reply)
         await asyncio.sleep(pacing.pause_s(time.monotonic() - started_at))
 
@@ -278,30 +268,14 @@ async def events(client: Client, kind: JobKind, job_id: str) -> AsyncGenerator[E
     NotFound
         No such job.
     ServiceError, ConnectionFailed, BadAnswer
-        The state of the job cannot be read.
+        The service did not tell the status for a minute or longer.
     """
-    first_reply: SearchStatus | CrawlStatus | None = None
-    if client.offers_events:
-        try:
-            async with contextlib.aclosing(client.events(kind, job_id)) as stream:
-                async for event in stream:
-                    yield event
-                    if isinstance(event, Done):
-                        return
-        except (errors.NotFound, errors.NotSupported):
-            first_reply = await client.status(kind, job_id)  # raises without such a job
-            client.offers_events = False
-    began, before, pacing = time.monotonic(), None, PollPacing()
-    while True:
-        reply, first_reply = first_reply or await client.status(kind, job_id), None
-        elapsed = time.monotonic() - began
-        progress = progress_of(kind, reply, elapsed_s=elapsed)
-        state = progress.model_copy(update={"elapsed": 0.0})
-        if state != before:
-            before = state
-            yield progress
-        if reply.status.terminal:
-            yield Done(job_id=job_id, status=reply.status, error=reply.error)
-            return
-        pacing.note(elapsed, reply)
-        await asyncio.sleep(pacing.pause_s(elapsed))
+    before: Progress | None = None
+    async with contextlib.aclosing(_follow(client, kind, job_id)) as followed:
+        async for event, reply in followed:
+            if reply is not None and isinstance(event, Progress):
+                state = event.model_copy(update={"elapsed": 0.0})
+                if state == before:
+                    continue
+                before = state
+            yield event
