@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from webdata_nb import caller
@@ -52,7 +53,7 @@ from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.frames import input_rows, receipt
 from webdata_nb.toolkit.frames.input_rows import InputRows
 from webdata_nb.toolkit.frames.rows import CallResult, JobOutcome
-from webdata_nb.toolkit.jobs.sources import show_progress
+from webdata_nb.toolkit.jobs.sources import show_progress, unless_cancelled
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.arguments import PARTITION_NEEDS, CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import Input, JobSpec, refuse_invalid_inputs, representative
@@ -285,29 +286,19 @@ def _run_in_worker(spec: JobSpec, options: CallOptions, token: CancelToken) -> I
     """Run one input in another thread or process; the result pickles."""
     if token.visible and token.cancelled:
         return JobCancelled("")
+    cancellation = _until_removed(token.path) if token.visible else None
     try:
-        result = PORTAL.run(_run_unless_cancelled(run_input(spec, options), token))
-    except (KeyboardInterrupt, concurrent.futures.CancelledError):
+        result = PORTAL.run(unless_cancelled(run_input(spec, options), cancellation))
+    except (KeyboardInterrupt, concurrent.futures.CancelledError, JobCancelled):
         # Ctrl-C in a terminal reaches every process of its group. Raised here, it would end the
         # loop of the waiting process, which gets an interrupt of its own.
         return JobCancelled("")
     return result if isinstance(result, WebdataError) else replace(result, objects={})
 
 
-async def _run_unless_cancelled(running: Awaitable[InputResult], token: CancelToken) -> InputResult:
-    """Wait for an input, and cancel it once the token is; it then cancels its job."""
-    task = asyncio.ensure_future(running)
-    visible = token.visible
-    try:
-        while not task.done():
-            await asyncio.wait([task], timeout=_CHECK_TOKEN_S if visible else None)
-            if visible and not await asyncio.to_thread(token.path.exists):
-                break
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait([task])
-    return task.result()
+async def _until_removed(path: Path) -> None:
+    while await asyncio.to_thread(path.exists):  # noqa: ASYNC110 - another process removes it
+        await asyncio.sleep(_CHECK_TOKEN_S)
 
 
 # ------------------------------------------------------------------------------------- progress

@@ -15,7 +15,7 @@ import secrets
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,7 +44,7 @@ from webdata_nb.toolkit.frames import input_rows, lazy_frame, receipt, storage
 from webdata_nb.toolkit.frames.receipt import MAX_LISTED_RUNS
 from webdata_nb.toolkit.frames.rows import CallResult
 from webdata_nb.toolkit.frames.storage import Manifest, PartDataset, folder_errors
-from webdata_nb.toolkit.jobs.sources import show_progress
+from webdata_nb.toolkit.jobs.sources import show_progress, unless_cancelled
 from webdata_nb.toolkit.requests.arguments import CallOptions, FanOutOptions
 from webdata_nb.toolkit.requests.inputs import (
     Input,
@@ -203,7 +203,10 @@ def run_on_worker(
         return PartitionOutcome(partition.number, error=InvalidArgument(message))
     connection = _CONNECTIONS.of_call(call)
     running = run_here(call, partition, concurrency, connection)
-    return PORTAL.run(_run_unless_cancelled(running, partition.number, is_cancelled))
+    try:
+        return PORTAL.run(unless_cancelled(running, _until(is_cancelled)))
+    except JobCancelled as error:
+        return PartitionOutcome(partition.number, error=error)
 
 
 async def run_here(
@@ -239,22 +242,9 @@ async def run_here(
     return PartitionOutcome(partition.number, figures)
 
 
-async def _run_unless_cancelled(
-    running: Coroutine[Any, Any, PartitionOutcome],
-    number: int,
-    is_cancelled: Callable[[], bool],
-) -> PartitionOutcome:
-    """Wait for a partition, and cancel it once the call is cancelled; its jobs end then."""
-    task = asyncio.create_task(running)
-    cancel_check: asyncio.Task[bool] | None = None
-    while not task.done():
-        cancel_check = asyncio.create_task(asyncio.to_thread(is_cancelled))
-        await asyncio.wait([task, cancel_check], return_when=asyncio.FIRST_COMPLETED)
-        if cancel_check.done() and cancel_check.result() and not task.done():
-            await cancel_and_wait([task])
-    if cancel_check is not None:
-        cancel_check.cancel()
-    return PartitionOutcome(number, error=JobCancelled("")) if task.cancelled() else task.result()
+async def _until(is_cancelled: Callable[[], bool]) -> None:
+    while not await asyncio.to_thread(is_cancelled):
+        pass
 
 
 # ----------------------------------------------------------------------------- the whole call

@@ -961,10 +961,6 @@ def _write(path: Path, data: bytes) -> None:
 T = TypeVar("T")
 
 
-class _Cancelled(Exception):
-    """The user has cancelled the listing by a click."""
-
-
 @dataclass(kw_only=True)
 class ListingSource(RowSource):
     """The creatives of one advertiser, beginning with the pages that an earlier call has stored.
@@ -1043,7 +1039,7 @@ class ListingSource(RowSource):
                             page = reply.model_dump(mode="json")
                             await asyncio.to_thread(partial.append, page)
                         yield reply
-        except _Cancelled:
+        except JobCancelled:
             self._is_cancelled = True
         except IncompleteResult as error:
             self.shortfall = error
@@ -1068,7 +1064,8 @@ class ListingSource(RowSource):
         async with aclosing(pages):
             while True:
                 left_s = None if timeout_s is None else max(0.0, timeout_s + started_at - now())
-                page = _unless_cancelled(self.cancelled, anext(pages, None))
+                cancellation = None if self.cancelled is None else self.cancelled.wait()
+                page = unless_cancelled(anext(pages, None), cancellation)
                 reply = await within(left_s, page)
                 if reply is None:
                     return
@@ -1089,22 +1086,28 @@ class ListingSource(RowSource):
         )
 
 
-async def _unless_cancelled(cancelled: asyncio.Event | None, work: Awaitable[T]) -> T:
-    """Return the result of `work`; once `cancelled` is set, end it and raise `_Cancelled`."""
-    if cancelled is None:
+async def unless_cancelled(work: Awaitable[T], cancellation: Awaitable[object] | None) -> T:
+    """Return the result of `work`; once `cancellation` returns, end it.
+
+    Raises
+    ------
+    JobCancelled
+        `work` was ended, and gave no result all the same.
+    """
+    if cancellation is None:
         return await work
     task: asyncio.Future[T] = asyncio.ensure_future(work)
-    cancellation = asyncio.ensure_future(cancelled.wait())
+    either: list[asyncio.Future[Any]] = [task, asyncio.ensure_future(cancellation)]
     try:
-        either: list[asyncio.Future[Any]] = [task, cancellation]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise _Cancelled
     finally:
-        task.cancel()
-        cancellation.cancel()
-        await asyncio.gather(task, cancellation, return_exceptions=True)
+        for each in either:
+            each.cancel()
+        # A second cancellation ends this wait, and not the clean-up of the first one.
+        await asyncio.wait(either)
+    if task.cancelled():
+        raise JobCancelled("")
+    return task.result()
 
 
 async def _stored_replies(partial: PartialListing | None, *, refresh: bool) -> list[CreativesReply]:
