@@ -304,10 +304,8 @@ links_df: Final = blocking(alinks_df)
 
 def _job_id(df: pd.DataFrame) -> str | None:
     """Return the crawl that a frame comes from; None if there is none, or are several."""
-    receipt = df.attrs.get(frame.ATTRS) if frame.has_receipt(df) else None
-    if not isinstance(receipt, dict) or receipt.get("kind") != "crawl":
-        return None
-    return receipt.get("job_id")
+    receipt = frame.receipt_of(df)
+    return receipt.get("job_id") if receipt.get("kind") == "crawl" else None
 
 
 async def _facts(job_id: str, call: CallOptions) -> list[dict[str, Any]]:

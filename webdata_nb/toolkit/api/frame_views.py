@@ -120,7 +120,7 @@ def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
     return tables.sheet(
         [str(name) for name in df.columns],
         frame.to_lists(df.head(most)),
-        line=frame.receipt_line(df),
+        line=frame.receipt_text(df, "line"),
         left_out=max(0, len(df) - most),
     )
 
@@ -151,14 +151,13 @@ def save(df: pd.DataFrame, target: str | Path) -> Path | str:
     suffix = f".{name.rpartition('/')[2].rpartition('.')[2].lower()}" if "." in name else ""
     if suffix in exports.PAGE_SUFFIXES and not storage.is_remote(target):
         path = arguments.check_file_path("target", target)
-        receipt: Mapping[str, Any] = df.attrs.get(frame.ATTRS, {})
-        title = str(receipt.get("subject") or path.stem)
+        title = str(frame.receipt_of(df).get("subject") or path.stem)
         shown = tables.sheet(
             [str(name) for name in df.columns],
             frame.to_lists(df.head(_MAX_SAVED_ROWS)),
             left_out=max(0, len(df) - _MAX_SAVED_ROWS),
         )
-        line = html.escape(frame.receipt_line(df))
+        line = html.escape(frame.receipt_text(df, "line"))
         page = _PAGE.format(title=html.escape(title), line=line, sheet=shown.markup)
         storage.write_atomically(path, page.encode(errors="replace"))
         return path
@@ -167,7 +166,7 @@ def save(df: pd.DataFrame, target: str | Path) -> Path | str:
         return Path(name).expanduser().absolute()
     exports.require_suffix("target", target, (*exports.SUFFIXES, *exports.PAGE_SUFFIXES))
     checked = cast("Path | str", arguments.check_out_path(target))
-    exports.write(checked, frame.to_table(df), df.attrs.get(frame.ATTRS, {}))
+    exports.write(checked, frame.to_table(df), frame.receipt_of(df))
     return checked
 
 
@@ -267,7 +266,7 @@ def is_result(df: pd.DataFrame) -> bool:
 
 def compact_html(df: pd.DataFrame) -> str:
     """Return a result frame as a compact table."""
-    leave_receipt_to_table(frame.receipt_line(df))
+    leave_receipt_to_table(frame.receipt_text(df, "line"))
     return render(_view(df, first_rows(len(df))))
 
 
@@ -277,7 +276,7 @@ def _view(df: pd.DataFrame, most: int) -> FrameView:
     # A query is an input, as those that a user added: it comes first.
     known = {name for schema in with_names for name in (*schema.names, "move")} - {"query"}
     columns, rows = [str(name) for name in df.columns], frame.to_lists(head)
-    kind = frame.receipt_kind(df)
+    kind = frame.receipt_text(df, "kind")
     if kind == "cache":  # a listing, whose columns are in no schema
         known.update(columns)
     elif kind == "records":  # the values come first, then where they lead and what they are in
@@ -290,7 +289,7 @@ def _view(df: pd.DataFrame, most: int) -> FrameView:
         empty=frame.empty_columns(df),
         known=known,
         index=frame.labels(head),
-        line=frame.receipt_line(df),
+        line=frame.receipt_text(df, "line"),
         hosts=[tables.common_host(row[n] for row in rows) for n in range(len(columns))],
     )
 
@@ -664,9 +663,8 @@ def audit_report(findings: pd.DataFrame, path: str | Path) -> Path:
     target = arguments.check_file_path("path", path)
     exports.require_suffix("path", path, (".html", ".htm"))
     meanings = {kind.name: kind.meaning for kind in issue_kinds().values()}
-    text = report_html(
-        _report_kinds(findings), meanings, subject=derive.subject(findings), pages=_pages(findings)
-    )
+    subject = frame.receipt_text(findings, "subject")
+    text = report_html(_report_kinds(findings), meanings, subject=subject, pages=_pages(findings))
     storage.write_atomically(target, text.encode())
     return target
 
@@ -712,7 +710,7 @@ def plot_audit(findings: pd.DataFrame) -> Figure:
         )
         for rows in kinds
     ]
-    subject = derive.subject(findings)
+    subject = frame.receipt_text(findings, "subject")
     title = f"Audit of {subject}" if subject else "Site audit"
     pages = _pages(findings)
     of_pages = "" if pages is None else f", {pages:,} pages"
@@ -762,8 +760,7 @@ def _report_kinds(findings: pd.DataFrame) -> list[list[ReportRow]]:
 
 def _pages(findings: pd.DataFrame) -> int | None:
     """Return how many pages were audited, if the findings say so."""
-    receipt = findings.attrs.get(frame.ATTRS)
-    pages = receipt.get("pages") if isinstance(receipt, dict) else None
+    pages = frame.receipt_of(findings).get("pages")
     return pages if isinstance(pages, int) else None
 
 
@@ -997,7 +994,7 @@ def plot_crawl(df: pd.DataFrame, *, color: str = "status") -> Figure:
             for (path, depth), name in zip(places, named, strict=True)
         ]
         colors = SiteColors(by_column, palette)
-    return plots.site_figure(pages, derive.subject(df) or "Crawl", colors)
+    return plots.site_figure(pages, frame.receipt_text(df, "subject") or "Crawl", colors)
 
 
 def plot_ranks(history: pd.DataFrame, *, max_lines: int | None = None) -> Figure:
@@ -1063,6 +1060,6 @@ def plot_ranks(history: pd.DataFrame, *, max_lines: int | None = None) -> Figure
     tracks = plots.rank_series([ranks for _, ranks in snapshots])
     if not tracks:
         raise InvalidArgument("the history has no result: run the search first")
-    subject = derive.subject(history) or "search"
+    subject = frame.receipt_text(history, "subject") or "search"
     title = f"{subject}: ranks in {len(snapshots)} snapshot{'s' * (len(snapshots) != 1)}"
     return plots.rank_figure([at for at, _ in snapshots], tracks, title, most=most or 10)

@@ -214,12 +214,12 @@ class FrameAccessor:
     @property
     def receipt(self) -> dict[str, Any]:
         """The receipt, `df.attrs["webdata"]`."""
-        return cast("dict[str, Any]", self._df.attrs[frame.ATTRS])
+        return frame.receipt_of(self._df)
 
     @property
     def line(self) -> str:
         """The receipt in one line."""
-        return frame.receipt_line(self._df)
+        return frame.receipt_text(self._df, "line")
 
     @property
     def failed(self) -> pd.DataFrame:

@@ -226,7 +226,7 @@ def chunks_df(
         "near": near,
         "line": f"{counted(len(rows), 'chunk')} of {counted(pages, 'page')}, up to {size:,} "
         f"tokens ({name}) each; {counted(duplicates, 'near-duplicate')}; "
-        f"{frame.receipt_line(df)}".rstrip("; "),
+        f"{frame.receipt_text(df, 'line')}".rstrip("; "),
     }
     table = pa.table(
         [pa.array([row.get(name) for row in rows], kind) for name, kind in _COLUMNS.items()],

@@ -63,7 +63,7 @@ def without_duplicates(
     if names is not None:
         return df[~_hashable(df[names]).duplicated(keep=keep).to_numpy()]
     content = pd.Series(None, df.index, dtype=object)
-    for name in _SAME_CONTENT.get(frame.receipt_kind(df), ()):
+    for name in _SAME_CONTENT.get(frame.receipt_text(df, "kind"), ()):
         if name in df.columns:
             content = content.where(content.notna(), df[name].astype(object))
     unknown = content.isna().to_numpy(bool)
@@ -154,7 +154,7 @@ def comparison_receipt(
     note: str = "",
 ) -> dict[str, Any]:
     """Return what the receipt of a comparison says: what was compared, and what has changed."""
-    receipts = [each.attrs.get(frame.ATTRS) or {} for each in (old, new)]
+    receipts = [frame.receipt_of(each) for each in (old, new)]
     noun = _NOUNS.get(kind or "", "row")
     times = [taken_at(each) for each in (old, new)]
     stated = [f" ({at.astimezone(UTC):%Y-%m-%d %H:%M} UTC)" if at else "" for at in times]
@@ -183,8 +183,7 @@ _NOUNS: Final = {
 
 def taken_at(df: pd.DataFrame) -> datetime | None:
     """Return when the call ended that returned a frame, or the last time in its rows."""
-    receipt = df.attrs.get(frame.ATTRS)
-    timings = receipt.get("timings") if isinstance(receipt, dict) else None
+    timings = frame.receipt_of(df).get("timings")
     if isinstance(timings, dict) and isinstance(timings.get("finished_at"), str):
         return datetime.fromisoformat(timings["finished_at"])
     times = [at for at in _times(df) if at is not None]
@@ -676,9 +675,7 @@ def _read_frame(name: str, source: object) -> pd.DataFrame:
 
 def _kind(df: pd.DataFrame) -> str | None:
     """Return the kind in the receipt, or the one that the columns show."""
-    receipt = df.attrs.get(frame.ATTRS)
-    kind = receipt.get("kind") if isinstance(receipt, dict) else None
-    if isinstance(kind, str):
+    if kind := frame.receipt_text(df, "kind"):
         return kind
     kinds = [kind for kind, column in _KIND_COLUMNS.items() if column in df.columns]
     return kinds[0] if len(kinds) == 1 else None

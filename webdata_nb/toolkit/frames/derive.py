@@ -297,7 +297,7 @@ def to_frame(
     kind: str, items: list[dict[str, Any]], schema: pa.Schema, df: pd.DataFrame
 ) -> pd.DataFrame:
     """Return a frame with the receipt line of the frame that its items come from."""
-    attrs = {"kind": kind, "line": frame.receipt_line(df)}
+    attrs = {"kind": kind, "line": frame.receipt_text(df, "line")}
     columns: list[pa.Array[Any]] = []
     for field in schema:
         values = [row.get(field.name) for row in items]
@@ -474,13 +474,6 @@ def check_color(df: pd.DataFrame, name: object) -> str:
             f'color must be "status" or a column of df; it is {name!r}{suggestion}'
         )
     return name
-
-
-def subject(df: pd.DataFrame) -> str:
-    """Return the subject of the frame's receipt; empty if it has none."""
-    receipt = df.attrs.get("webdata")
-    subject = receipt.get("subject") if isinstance(receipt, dict) else None
-    return subject if isinstance(subject, str) else ""
 
 
 def snapshots(df: pd.DataFrame) -> list[tuple[datetime, dict[str, tuple[str, int]]]]:

@@ -217,7 +217,7 @@ def to_parquet(
     """
     frame.require_frame(df)
     require_suffix("target", target, _PARQUET)
-    attrs = df.attrs.get(frame.ATTRS, {})
+    attrs = frame.receipt_of(df)
     data = storage.encode(frame.to_table(df), own={}, attrs=attrs)
     if isinstance(target, str) and storage.is_remote(target):
         storage.check_url(target)
@@ -268,7 +268,7 @@ def write_dataset(df: pd.DataFrame, target: str | Path) -> None:
             f"target must be a new folder, or one with such a dataset; {format_path(target)} has "
             f"{name}"
         )
-    attrs = df.attrs.get(frame.ATTRS, {})
+    attrs = frame.receipt_of(df)
     table = frame.to_table(df)
     shards = max(1, -(-table.num_rows // _ROWS_PER_SHARD))
     columns = "\n".join(f"| `{field.name}` | {field.type} |" for field in table.schema)
@@ -286,7 +286,7 @@ def write_dataset(df: pd.DataFrame, target: str | Path) -> None:
         .read_text("utf-8")
         .format(
             title=folder.name,
-            line=frame.receipt_line(df),
+            line=frame.receipt_text(df, "line"),
             version=__version__,
             day=f"{datetime.now(UTC):%Y-%m-%d}",
             columns=columns,
@@ -643,7 +643,7 @@ def to_warc(df: pd.DataFrame, target: str | Path) -> None:
             f"target must be a path that ends in {WRITTEN_SUFFIX}; it is {received}"
         )
     path = checked_path(target)
-    attrs: Mapping[str, Any] = df.attrs.get(frame.ATTRS, {})
+    attrs: Mapping[str, Any] = frame.receipt_of(df)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{storage.TEMPORARY}")
     try:
         with temporary.open("xb") as file:

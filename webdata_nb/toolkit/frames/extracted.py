@@ -94,7 +94,8 @@ def extract_df(df: pd.DataFrame) -> pd.DataFrame:
         texts = [", ".join(each) or None for each in sources]
         columns[_unused(f"{name}_source", columns)] = pd.Series(texts, df.index, dtype="str")
     extracted = ResultFrame(columns, index=df.index)
-    extracted.attrs = {frame.ATTRS: CallReceipt(kind="extract", line=frame.receipt_line(df))}
+    line = frame.receipt_text(df, "line")
+    extracted.attrs = {frame.ATTRS: CallReceipt(kind="extract", line=line)}
     return extracted
 
 
@@ -114,8 +115,7 @@ class _Schema:
 
     @classmethod
     def of_frame(cls, df: pd.DataFrame) -> _Schema:
-        receipt = df.attrs.get(frame.ATTRS)
-        request = receipt.get("request") if isinstance(receipt, Mapping) else None
+        request = frame.receipt_of(df).get("request")
         if not isinstance(request, Mapping):
             return cls({})
         options = request.get("scrape_options") or request

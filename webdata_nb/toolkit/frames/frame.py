@@ -857,23 +857,21 @@ def labels(df: pd.DataFrame) -> list[object] | None:
     return None if found == list(range(len(found))) else found
 
 
+def receipt_of(df: pd.DataFrame) -> dict[str, Any]:
+    """Return the receipt of a frame; empty if it has none."""
+    receipt = df.attrs.get(ATTRS)
+    return receipt if isinstance(receipt, dict) else {}
+
+
+def receipt_text(df: pd.DataFrame, name: str) -> str:
+    """Return a text of a frame's receipt, such as its `kind` or `line`; empty without it."""
+    text = receipt_of(df).get(name)
+    return text if isinstance(text, str) else ""
+
+
 def has_receipt(df: pd.DataFrame) -> bool:
     """Return whether a frame comes from this package, or was derived from such a frame."""
-    return bool(receipt_kind(df))
-
-
-def receipt_kind(df: pd.DataFrame) -> str:
-    """Return the kind of a frame, such as `crawl`; empty if it has no receipt."""
-    receipt = df.attrs.get(ATTRS)
-    kind = receipt.get("kind") if isinstance(receipt, dict) else None
-    return kind if isinstance(kind, str) else ""
-
-
-def receipt_line(df: pd.DataFrame) -> str:
-    """Return the receipt of a frame as one line; empty if it has none."""
-    receipt = df.attrs.get(ATTRS)
-    line = receipt.get("line") if isinstance(receipt, dict) else None
-    return line if isinstance(line, str) else ""
+    return bool(receipt_text(df, "kind"))
 
 
 def _plain_value(value: Any) -> Any:

@@ -156,7 +156,7 @@ def records_of(df: pd.DataFrame, *, by: By, groups: bool, group: int | None) -> 
     """Return the records of the pages of a frame; see `records_df`."""
     pages = list(_pages(df))
     found = _templates(pages) if by == "page" else _groups(pages)
-    line = frame.receipt_line(df)
+    line = frame.receipt_text(df, "line")
     if groups:
         return _listed(found, line)
     if group is not None and not 1 <= group <= len(found):

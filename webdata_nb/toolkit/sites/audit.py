@@ -23,7 +23,7 @@ from webdata_nb.contract.outcomes import LINK_OUTCOMES
 from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.errors import IncompleteResult, InvalidArgument
 from webdata_nb.suggestions import format_value
-from webdata_nb.toolkit.frames import derive, frame, schemas
+from webdata_nb.toolkit.frames import frame, schemas
 from webdata_nb.toolkit.frames.rows import dumps
 from webdata_nb.toolkit.sites.pages import (
     FILE_FAILURES,
@@ -928,9 +928,9 @@ def audit_df(df: pd.DataFrame, *, fold: bool = True) -> pd.DataFrame:
     )
     attrs = {
         "kind": "audit",
-        "subject": derive.subject(df),
+        "subject": frame.receipt_text(df, "subject"),
         "pages": len(df),
-        "line": frame.receipt_line(df),
+        "line": frame.receipt_text(df, "line"),
     }
     columns: dict[str, list[Any]] = {
         "issue": [each.issue for _, each in ranked],
