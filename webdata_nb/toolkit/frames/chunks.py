@@ -18,13 +18,13 @@ from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
-import orjson
 import pandas as pd
 import pyarrow as pa
 
 from webdata_nb.errors import InvalidArgument, MissingExtra
 from webdata_nb.suggestions import closest, counted, did_you_mean, format_value, quoted
 from webdata_nb.toolkit.frames import derive, frame, schemas
+from webdata_nb.toolkit.frames.rows import decoded
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -372,7 +372,7 @@ class _Cutter:
 
     def chunks(self, text: str, listed: object) -> list[_Chunk]:
         """Return the chunks of a page; `listed` are its headings with their anchors, if known."""
-        items: Any = orjson.loads(listed) if isinstance(listed, str) else listed
+        items = decoded(listed, "headings")
         anchors: Anchors = defaultdict(deque)
         for item in items if hasattr(items, "__iter__") else ():
             if isinstance(item, Mapping) and isinstance(item.get("text"), str):

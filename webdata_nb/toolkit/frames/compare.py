@@ -750,6 +750,4 @@ def _comparable_value(value: Any) -> Any:
     """Return a value that `==` can compare: a list for an array, None for missing values."""
     if callable(to_list := getattr(value, "tolist", None)):  # a numpy array
         return to_list()
-    if isinstance(value, list | dict | tuple):
-        return value
-    return None if pd.isna(value) else value
+    return None if frame.is_missing(value) else value

@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
-import orjson
 import pandas as pd
 import pyarrow as pa
 
@@ -278,7 +277,7 @@ def page_lists(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]
             f"it is {format_value(df)}"
         )
     for url, value in zip(page_urls(df), df[column].tolist(), strict=True):
-        items = orjson.loads(value) if isinstance(value, str) else value
+        items = decoded(value, column)
         if not isinstance(items, str | Mapping) and hasattr(items, "__iter__"):
             yield url, list(items)
 
@@ -413,7 +412,7 @@ _FEW_VALUES: Final = 7
 def pages(df: pd.DataFrame) -> list[tuple[tuple[str, ...], int | None]]:
     """Return the path and the depth of each page of a crawl; a query string is no part of it."""
     _require(df, "url", "depth", "status_code", "success", what="crawl_df")
-    urls = [urlsplit("" if _is_missing(url) else str(url)) for url in df["url"].tolist()]
+    urls = [urlsplit("" if frame.is_missing(url) else str(url)) for url in df["url"].tolist()]
     has_several_hosts = len({parts.netloc for parts in urls}) > 1
     return [
         (
@@ -442,7 +441,7 @@ def numbers(df: pd.DataFrame, name: str) -> list[float | None] | None:
     is_number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
     if not is_number or column.nunique() <= _FEW_VALUES:
         return None
-    return [None if _is_missing(value) else float(value) for value in column.tolist()]
+    return [None if frame.is_missing(value) else float(value) for value in column.tolist()]
 
 
 def categories(df: pd.DataFrame, name: str) -> list[str | None]:
@@ -456,7 +455,7 @@ def categories(df: pd.DataFrame, name: str) -> list[str | None]:
     values = df[name].tolist()
     if any(isinstance(value, list | dict | bytes) for value in values):
         raise InvalidArgument(f"color must name a column of numbers or short texts; not {name!r}")
-    return [None if _is_missing(value) else str(value) for value in values]
+    return [None if frame.is_missing(value) else str(value) for value in values]
 
 
 def check_color(df: pd.DataFrame, name: object) -> str:
@@ -517,9 +516,5 @@ def _host(url: str) -> str:
     return urlsplit(url).netloc.removeprefix("www.")
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or value is pd.NA or value is pd.NaT or value != value  # noqa: PLR0124 - NaN
-
-
 def _integer_or_none(value: Any) -> int | None:
-    return None if _is_missing(value) else int(value)
+    return None if frame.is_missing(value) else int(value)

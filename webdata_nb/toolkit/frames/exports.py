@@ -42,7 +42,7 @@ from webdata_nb.errors import InvalidArgument, MissingExtra
 from webdata_nb.suggestions import format_path, format_value
 from webdata_nb.toolkit.frames import frame, receipt, rows, schemas, storage
 from webdata_nb.toolkit.frames.frame import MAX_CELL_CHARS, MIN_YEAR, TEXT_OPTIONS
-from webdata_nb.toolkit.frames.rows import dumps, json_values
+from webdata_nb.toolkit.frames.rows import decoded, dumps, json_values
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -705,7 +705,7 @@ def _urls(df: pd.DataFrame) -> frozenset[bytes]:
     urls = {str(url) for url in df["url"].dropna()}
     if "metadata" in df.columns:
         for value in df["metadata"].tolist():
-            metadata = orjson.loads(value) if isinstance(value, str) else value
+            metadata = decoded(value, "metadata")
             if isinstance(metadata, Mapping):
                 hops = metadata.get("redirects") or ()
                 urls |= {str(hop["url"]) for hop in hops if isinstance(hop, Mapping)}

@@ -10,7 +10,6 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Final
 
-import orjson
 import pandas as pd
 import pyarrow as pa
 
@@ -55,7 +54,7 @@ def extract_df(df: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     InvalidArgument
-        The column is missing.
+        The column is missing, or has text that is not JSON.
 
     Examples
     --------
@@ -67,9 +66,9 @@ def extract_df(df: pd.DataFrame) -> pd.DataFrame:
     frame.require_frame(df)
     if not {"url", "extract"} <= set(df.columns):
         raise InvalidArgument("df has no columns url and extract: pass extract= to the call")
-    values = [_decoded(value) for value in df["extract"].tolist()]
+    values = [decoded(value, "extract") for value in df["extract"].tolist()]
     metadata = df["metadata"].tolist() if "metadata" in df.columns else [None] * len(df)
-    stated = [value_at(_decoded(value), ("extract", "provenance")) for value in metadata]
+    stated = [value_at(decoded(value, "metadata"), ("extract", "provenance")) for value in metadata]
     provenances = [each if isinstance(each, Mapping) else {} for each in stated]
     schema = _Schema.of_frame(df)
     paths = schema.paths()
@@ -167,11 +166,6 @@ def _only_alternative(schema: Schema) -> Any:
 
 
 # Values
-
-
-def _decoded(value: Any) -> Any:
-    """Return the value of JSON text, which frames with Arrow types hold."""
-    return orjson.loads(value) if isinstance(value, str) else value
 
 
 def pointer_of(path: Sequence[str]) -> str:

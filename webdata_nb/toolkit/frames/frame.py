@@ -148,7 +148,7 @@ class NestedArray(ExtensionArray):  # noqa: PLW1641 - pandas makes arrays unhash
         dtype: Any = None,
         copy: bool = False,  # noqa: ARG003 - the list below is one
     ) -> Self:
-        values = [None if _is_absent(value) else value for value in scalars]
+        values = [None if is_missing(value) else value for value in scalars]
         return cls(values, dtype if isinstance(dtype, NestedDtype) else JSON_DTYPE)
 
     @classmethod
@@ -185,7 +185,7 @@ class NestedArray(ExtensionArray):  # noqa: PLW1641 - pandas makes arrays unhash
         key = key[0] if isinstance(key, tuple) and len(key) == 1 else key
         key = check_array_indexer(self, key)
         if _is_position(key):
-            self._objects[key] = None if _is_absent(value) else value
+            self._objects[key] = None if is_missing(value) else value
             return
         targets = np.arange(len(self))[key]
         if isinstance(value, ExtensionArray | np.ndarray | pd.Series | list | tuple):
@@ -194,7 +194,7 @@ class NestedArray(ExtensionArray):  # noqa: PLW1641 - pandas makes arrays unhash
             self._objects[targets] = _array_of(self._from_sequence(value))
         else:
             self._objects[targets] = _array_of(
-                [None if _is_absent(value) else value] * len(targets)
+                [None if is_missing(value) else value] * len(targets)
             )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -250,7 +250,7 @@ class NestedArray(ExtensionArray):  # noqa: PLW1641 - pandas makes arrays unhash
 
     def take(self, indices: Any, *, allow_fill: bool = False, fill_value: Any = None) -> Self:
         """Return the values at `indices`; with `allow_fill`, -1 is a missing value."""
-        value = None if _is_absent(fill_value) else fill_value
+        value = None if is_missing(fill_value) else fill_value
         return self._with(take(self._objects, indices, allow_fill=allow_fill, fill_value=value))
 
     def copy(self) -> Self:
@@ -305,7 +305,7 @@ class NestedArray(ExtensionArray):  # noqa: PLW1641 - pandas makes arrays unhash
 
     def isin(self, values: Iterable[Any]) -> Any:
         """Return where a value is one of `values`."""
-        wanted = {None if _is_absent(value) else canonical(value) for value in values}
+        wanted = {None if is_missing(value) else canonical(value) for value in values}
         return np.fromiter((key in wanted for key in self._keys()), bool, len(self))
 
     def _with(self, objects: Any) -> Self:
@@ -343,7 +343,7 @@ class NestedArray(ExtensionArray):  # noqa: PLW1641 - pandas makes arrays unhash
     def _cast_pointwise_result(self, values: Iterable[Any]) -> Any:
         """Return the results of a function with the dtype of a column that holds them."""
         found = list(values)
-        kinds = {type(value) for value in found if not _is_absent(value)}
+        kinds = {type(value) for value in found if not is_missing(value)}
         if kinds and kinds <= {list, dict}:
             fits = _fits(found, self._dtype.arrow_type)
             return self._from_sequence(found, dtype=self._dtype if fits else JSON_DTYPE)
@@ -411,9 +411,9 @@ def _array_of(values: Iterable[Any]) -> Any:
     return np.fromiter(listed, object, len(listed))
 
 
-def _is_absent(value: Any) -> bool:
-    is_nan = isinstance(value, float) and value != value  # noqa: PLR0124 - NaN
-    return value is None or value is pd.NA or value is pd.NaT or is_nan
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None or one of those that stand for none; no list or dict is."""
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def _is_position(key: Any) -> bool:
@@ -723,11 +723,9 @@ def column_values(column: pd.Series[Any]) -> list[Any]:
 
 
 def _value(value: Any) -> Any:
-    if value is pd.NA:
+    if is_missing(value):
         return None
-    if isinstance(value, float):
-        return None if math.isnan(value) else int(value) if value.is_integer() else value
-    return value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def is_arrow_backed(df: pd.DataFrame) -> bool:
@@ -877,7 +875,7 @@ def has_receipt(df: pd.DataFrame) -> bool:
 def _plain_value(value: Any) -> Any:
     if isinstance(value, str | bytes | list | dict):
         return value
-    if value is None or value is pd.NA or value is pd.NaT or value != value:  # noqa: PLR0124 - NaN
+    if is_missing(value):
         return None
     if isinstance(value, pd.Timestamp):
         return value.to_pydatetime(warn=False)
