@@ -363,8 +363,7 @@ def stored(path: Path) -> tuple[Path, int, Mapping[str, Any]]:
     if path.suffix == ".page":
         return _shared_file(path), 1, orjson.loads(path.read_bytes())["attrs"]
     footer = pq.read_metadata(path)
-    attrs = orjson.loads((footer.metadata or {}).get(b"PANDAS_ATTRS", b"{}"))
-    return path, footer.num_rows, attrs.get("webdata", {})
+    return path, footer.num_rows, storage.receipt_of(footer.metadata)
 
 
 def size_of(path: Path) -> int:

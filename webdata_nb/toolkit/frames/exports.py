@@ -11,7 +11,6 @@ import csv
 import io
 import os
 import re
-import secrets
 import zipfile
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -387,16 +386,11 @@ _shown_losses: Final[set[str]] = set()
 
 async def write_pieces(path: Path, pieces: AsyncIterator[bytes]) -> None:
     """Write what arrives beside `path`, and rename it into place once it is whole."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{storage.TEMPORARY}")
-    try:
-        with temporary.open("xb") as file:
-            async for piece in pieces:
-                await asyncio.to_thread(file.write, piece)
-            await asyncio.to_thread(os.fsync, file.fileno())
-        temporary.replace(path)
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    with storage.atomic_file(path, durable=False) as file:
+        async for piece in pieces:
+            await asyncio.to_thread(file.write, piece)
+        await asyncio.to_thread(file.flush)
+        await asyncio.to_thread(os.fsync, file.fileno())
 
 
 def is_partial(path: Path, form: str) -> bool:
@@ -643,18 +637,9 @@ def to_warc(df: pd.DataFrame, target: str | Path) -> None:
             f"target must be a path that ends in {WRITTEN_SUFFIX}; it is {received}"
         )
     path = checked_path(target)
-    attrs: Mapping[str, Any] = frame.receipt_of(df)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{storage.TEMPORARY}")
-    try:
-        with temporary.open("xb") as file:
-            for record in _records(df, attrs):
-                file.write(record)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    attrs = frame.receipt_of(df)
+    with storage.atomic_file(path) as file:
+        file.writelines(_records(df, attrs))
 
 
 def _records(df: pd.DataFrame, attrs: Mapping[str, Any]) -> Iterator[bytes]:

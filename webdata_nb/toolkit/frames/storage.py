@@ -59,15 +59,16 @@ def make_folder(path: Path, root: Path) -> None:
             folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
 
 
-def write_atomically(
-    path: Path, data: pa.Buffer | bytes, *, durable: bool = True, owner_only: bool = False
-) -> None:
-    """Write a temporary file, sync it to the disk if `durable`, and rename it to `path`."""
+@contextmanager
+def atomic_file(
+    path: Path, *, durable: bool = True, owner_only: bool = False
+) -> Iterator[IO[bytes]]:
+    """Open a temporary file for the block; sync it to the disk if `durable`, and rename it."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
     mode = FILE_MODE if owner_only else 0o666  # reduced by the umask
     try:
         with open(temporary, "xb", opener=partial(os.open, mode=mode)) as file:
-            file.write(data)
+            yield file
             file.flush()
             if durable:
                 os.fsync(file.fileno())
@@ -76,6 +77,14 @@ def write_atomically(
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def write_atomically(
+    path: Path, data: pa.Buffer | bytes, *, durable: bool = True, owner_only: bool = False
+) -> None:
+    """Write a file as `atomic_file` does."""
+    with atomic_file(path, durable=durable, owner_only=owner_only) as file:
+        file.write(data)
 
 
 _SCHEME_SEPARATOR: Final = "://"
@@ -388,14 +397,19 @@ class ParquetDocument:
         self.schema: pa.Schema = self._file.schema_arrow.remove_metadata()
         metadata = self._file.schema_arrow.metadata or {}
         self.own: dict[str, Any] = _mapping(orjson.loads(metadata.get(_OWN, b"{}")))
-        attrs = _mapping(orjson.loads(metadata.get(_ATTRS, b"{}")))
-        self.attrs: dict[str, Any] = _mapping(attrs.get("webdata"))
+        self.attrs: dict[str, Any] = receipt_of(metadata)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the table, or the given columns in their order."""
         wanted = self.schema.names if columns is None else list(columns)
         table = self._file.read(columns=wanted, use_threads=self._large)
         return table.select(wanted).replace_schema_metadata(None)
+
+
+def receipt_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
+    """Return the receipt in the metadata of a Parquet file; empty in a file of something else."""
+    attrs = _mapping(orjson.loads((metadata or {}).get(_ATTRS, b"{}")))
+    return _mapping(attrs.get("webdata"))
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -532,9 +546,7 @@ class PartDataset:
     def figures_of(self, number: int) -> dict[str, Any]:
         """Return the figures of a part, from its file."""
         with self._folder.open(_part_name(number)) as file:
-            metadata = pq.read_schema(file).metadata or {}
-        figures: dict[str, Any] = orjson.loads(metadata[b"PANDAS_ATTRS"])["webdata"]
-        return figures
+            return receipt_of(pq.read_schema(file).metadata)
 
 
 def _part_name(number: int) -> str:
