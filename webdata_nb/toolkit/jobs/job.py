@@ -122,16 +122,14 @@ class Job:
             `status`, `completed` and `total` rows, `failed` by kind of error, `elapsed` seconds.
         """
         if not self._progress.status.terminal:
-            options = CallOptions.of(session=self._connection)
-            if options.settings.replay is not None:
-                self._set_progress(
-                    await recording.replay_job_progress(options.settings.replay, self._job_ref)
-                )
+            replay = self._connection.settings().replay
+            if replay is not None:
+                self._progress = await recording.replay_job_progress(replay, self._job_ref)
                 return self._progress
-            async with self._connection.client(options.settings) as client:
+            async with self._client() as client:
                 reply = await client.status(self.kind, self.job_id)
             elapsed = reply.time_taken or 0.0
-            self._set_progress(job_wait.progress_of(self.kind, reply, elapsed_s=elapsed))
+            self._progress = job_wait.progress_of(self.kind, reply, elapsed_s=elapsed)
         return self._progress
 
     poll: Final = synced(apoll)
@@ -156,13 +154,12 @@ class Job:
         return Stream(self._events)
 
     async def _events(self) -> AsyncGenerator[Event, None]:
-        options = CallOptions.of(session=self._connection)
-        async with self._connection.client(options.settings) as client:
+        async with self._client() as client:
             stream = job_wait.events(client, self.kind, self.job_id)
             async with aclosing(stream) as events:
                 async for event in events:
                     if isinstance(event, Progress):
-                        self._set_progress(event)
+                        self._progress = event
                     yield event
 
     async def await_(
@@ -206,7 +203,7 @@ class Job:
                 self._end_summary = await self._summary(client, end.reply)
                 listener.ended(end.status, self._end_summary)
         self._end_was_shown = True
-        self._set_progress(self._progress.model_copy(update={"status": end.status}))
+        self._progress = self._progress.model_copy(update={"status": end.status})
         return end.status.value
 
     async def _summary(self, client: Client, reply: SearchStatus | CrawlStatus | None) -> str:
@@ -240,17 +237,17 @@ class Job:
             name=name,
         )
 
+    def _client(self) -> AbstractAsyncContextManager[Client]:
+        """Provide a client for a request about this job."""
+        return self._connection.client(self._connection.settings())
+
     async def _cancel_quietly(self) -> None:
-        options = CallOptions.of(session=self._connection)
-        async with self._connection.client(options.settings) as client:
+        async with self._client() as client:
             await client.cancel_quietly(self.job_id)
 
     def _report(self, listener: Listener, progress: Progress) -> None:
-        self._set_progress(progress)
-        listener.report(progress)
-
-    def _set_progress(self, progress: Progress) -> None:
         self._progress = progress
+        listener.report(progress)
 
     # ----------------------------------------------------------------------------------- actions
 
@@ -267,10 +264,9 @@ class Job:
         WrongState
             The job has ended already.
         """
-        options = CallOptions.of(session=self._connection)
-        async with self._connection.client(options.settings) as client:
+        async with self._client() as client:
             await client.cancel(self.job_id)
-        self._set_progress(self._progress.model_copy(update={"status": JobStatus.CANCELLED}))
+        self._progress = self._progress.model_copy(update={"status": JobStatus.CANCELLED})
         return self
 
     cancel: Final = synced(acancel)
@@ -287,8 +283,7 @@ class Job:
         NotFound
             The service has no such job, or not any more.
         """
-        options = CallOptions.of(session=self._connection)
-        async with self._connection.client(options.settings) as client:
+        async with self._client() as client:
             await client.delete(self.job_id)
 
     delete: Final = synced(adelete)
@@ -306,8 +301,7 @@ class Job:
         WrongState
             The job is neither failed nor cancelled.
         """
-        options = CallOptions.of(session=self._connection)
-        async with self._connection.client(options.settings) as client:
+        async with self._client() as client:
             reply = await client.retry(self.job_id)
         job_ref = replace(self._job_ref, job_id=reply.started, file=None)
         return started_job(job_ref, self._connection, remember=True)
@@ -428,8 +422,7 @@ class Job:
             await deliver(result, options)
             await asyncio.to_thread(exports.write, target, result.table, result.attrs, file_format)
             return target
-        options = CallOptions.of(session=self._connection)
-        async with self._connection.client(options.settings) as client:
+        async with self._client() as client:
             pieces = client.export(self.kind, self.job_id, file_format)
             async with aclosing(pieces) as chunks:
                 await exports.write_pieces(target, chunks)

@@ -619,15 +619,7 @@ class JobSource(RowSource):
         if result is not None and result.status.terminal:
             self._report(job_wait.progress_of("search", result, elapsed_s=0.0))
         else:
-            end = await job_wait.wait(
-                self.client,
-                self.kind,
-                self.job_id,
-                report=self._report,
-                deadline_s=self.options.timeout_s,
-                cancel_remote=self.cancels,
-                long_poll_s=_LONG_POLL_S if self._is_brief else 0,
-            )
+            end = await self._wait(self._report, _LONG_POLL_S if self._is_brief else 0)
             result = end.result or await self.client.search_status(self.job_id)
         self.status = result
         yield await self._search_batch(result)
@@ -679,22 +671,23 @@ class JobSource(RowSource):
     @asynccontextmanager
     async def _followed(self) -> AsyncIterator[_FollowedJob]:
         """Wait for the end of the job while the block reads its rows."""
-        job = _FollowedJob(self._report)
-        job.follow(
-            job_wait.wait(
-                self.client,
-                self.kind,
-                self.job_id,
-                report=job.report,
-                deadline_s=self.options.timeout_s,
-                cancel_remote=self.cancels,
-            )
-        )
+        job = _FollowedJob(self._wait, self._report)
         try:
             await asyncio.sleep(0)  # only a wait that has begun cancels its job
             yield job
         finally:
             await job.leave()
+
+    async def _wait(self, report: job_wait.Report, long_poll_s: int = 0) -> job_wait.JobEnd:
+        return await job_wait.wait(
+            self.client,
+            self.kind,
+            self.job_id,
+            report=report,
+            deadline_s=self.options.timeout_s,
+            cancel_remote=self.cancels,
+            long_poll_s=long_poll_s,
+        )
 
     def _report(self, progress: Progress) -> None:
         self.was_active |= progress.status != JobStatus.CANCELLED
@@ -753,15 +746,15 @@ class JobSource(RowSource):
 class _FollowedJob:
     """The wait for a job's end in a task of its own; `published` counts the rows so far."""
 
-    def __init__(self, report: job_wait.Report) -> None:
+    def __init__(
+        self,
+        wait: Callable[[job_wait.Report], Coroutine[object, object, job_wait.JobEnd]],
+        report: job_wait.Report,
+    ) -> None:
         self._report = report
         self._changed = asyncio.Event()
-        self._wait: asyncio.Task[job_wait.JobEnd] | None = None
         self.published = 0
-
-    def follow(self, wait: Coroutine[object, object, job_wait.JobEnd]) -> None:
-        """Start the wait."""
-        self._wait = asyncio.create_task(wait)
+        self._wait = asyncio.create_task(wait(self.report))
         self._wait.add_done_callback(lambda _: self._changed.set())
 
     def report(self, progress: Progress) -> None:
@@ -773,12 +766,11 @@ class _FollowedJob:
     @property
     def ended(self) -> bool:
         """Whether the wait is over."""
-        return self._wait is not None and self._wait.done()
+        return self._wait.done()
 
     @property
     def end(self) -> job_wait.JobEnd:
         """The end of the job; raises what ended the wait for it."""
-        assert self._wait is not None  # noqa: S101 - `follow` comes first
         return self._wait.result()
 
     async def changed(self, timeout_s: float | None = None) -> bool:
@@ -793,12 +785,11 @@ class _FollowedJob:
 
     async def leave(self) -> None:
         """End the wait; one before the job's end cancels the job."""
-        if self._wait is not None:
-            self._wait.cancel()
-            # A second cancellation ends this wait, and not the clean-up of the first one.
-            await asyncio.wait([self._wait])
-            if not self._wait.cancelled():
-                self._wait.exception()  # else asyncio would log it
+        self._wait.cancel()
+        # A second cancellation ends this wait, and not the clean-up of the first one.
+        await asyncio.wait([self._wait])
+        if not self._wait.cancelled():
+            self._wait.exception()  # else asyncio would log it
 
 
 def _chunks(data: Sequence[Row], size: int) -> Iterator[Sequence[Row]]:
