@@ -87,7 +87,8 @@ def test_a_listing_adds_up_its_pages() -> None:
         CreativesReply(advertiser_id="AR1", total_results=2, time_taken=0.5),
         CreativesReply(advertiser_id="AR1", total_results=1, time_taken=0.25),
     ]
-    values = attrs(receipt.of_creatives(replies, [{}, {}, {}], advertiser="AR1"))
+    outcome = receipt.of_creatives(replies, advertiser="AR1", rows=3, failed=0, total=3)
+    values = attrs(outcome)
     assert values["line"] == "creatives AR1: 3 rows; 1.2 s"
     assert values["timings"]["job_s"] == 0.75
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -124,37 +124,23 @@ def of_search(reply: SearchStatus, rows: Sequence[Row], *, query: str = "") -> J
 
 def of_crawl(reply: CrawlStatus, rows: pa.Table, *, url: str) -> JobOutcome:
     """Return the outcome of a crawl from its final status and its rows."""
-    crawl_receipt = reply.receipt
     known = (
         rows["capture_distance_s"].to_pylist() if "capture_distance_s" in rows.column_names else []
     )
     distances = [value for value in known if value is not None]
-    return JobOutcome(
-        kind="crawl",
-        subject=url,
-        status=reply.status.value,
-        job_id=reply.job_id,
+    return replace(
+        of_ended_crawl(reply, url=url),
         rows=rows.num_rows,
         failed=count_failed_rows(rows),
-        total=reply.stated("total_results"),
-        job_s=reply.time_taken,
-        credits=reply.credits,
-        reserved=reply.credits_reserved,
-        unlimited=reply.credits_unlimited,
-        failure_reason=reply.error or "",
         extraction=extractions_of_table(rows),
         capture_distances=(min(distances), max(distances)) if distances else None,
-        counts=crawl_receipt.counts if crawl_receipt else {},
-        examples=crawl_receipt.examples if crawl_receipt else {},
-        low_confidence=crawl_receipt.low_confidence if crawl_receipt else {},
-        folder=(crawl_receipt.folder if crawl_receipt else None) or "",
-        signature_agent=crawl_receipt.signature_agent if crawl_receipt else None,
     )
 
 
 def of_ended_crawl(reply: CrawlStatus, *, url: str) -> JobOutcome:
     """Return the outcome of a crawl from its final status alone, without its rows."""
-    counts = reply.receipt.counts if reply.receipt else {}
+    crawl_receipt = reply.receipt
+    counts = crawl_receipt.counts if crawl_receipt else {}
     return JobOutcome(
         kind="crawl",
         subject=url,
@@ -165,18 +151,21 @@ def of_ended_crawl(reply: CrawlStatus, *, url: str) -> JobOutcome:
         total=reply.stated("total_results"),
         job_s=reply.time_taken,
         credits=reply.credits,
+        reserved=reply.credits_reserved,
         unlimited=reply.credits_unlimited,
+        failure_reason=reply.error or "",
         counts=counts,
-        low_confidence=reply.receipt.low_confidence if reply.receipt else {},
-        folder=(reply.receipt.folder if reply.receipt else None) or "",
-        signature_agent=reply.receipt.signature_agent if reply.receipt else None,
+        examples=crawl_receipt.examples if crawl_receipt else {},
+        low_confidence=crawl_receipt.low_confidence if crawl_receipt else {},
+        folder=(crawl_receipt.folder if crawl_receipt else None) or "",
+        signature_agent=crawl_receipt.signature_agent if crawl_receipt else None,
     )
 
 
 def of_creatives(
-    replies: Sequence[CreativesReply], rows: Sequence[Row], *, advertiser: str
+    replies: Sequence[CreativesReply], *, advertiser: str, rows: int, failed: int, total: int
 ) -> JobOutcome:
-    """Return the outcome of a creatives listing from all of its replies."""
+    """Return the outcome of a creatives listing from all of its replies, and the counts of rows."""
     times = [reply.time_taken for reply in replies if reply.time_taken is not None]
     scope: list[str] = []
     if replies:  # the first one says what the service listed
@@ -189,10 +178,10 @@ def of_creatives(
         subject=advertiser,
         status="completed",
         job_id=None,
-        rows=len(rows),
-        failed=sum(bool(row.get("error")) for row in rows),
+        rows=rows,
+        failed=failed,
         listing_scope=", ".join(scope),
-        total=sum(reply.stated("total_results") or len(reply.creatives) for reply in replies),
+        total=total,
         job_s=sum(times) if times else None,
     )
 
@@ -225,12 +214,7 @@ def build(
         "service": service,
         "request": dict(request),
         **{name: outcome.engines.get(name) for name in _ENGINE_FIELDS},
-        "timings": {
-            "job_s": outcome.job_s,
-            "elapsed_s": round(elapsed, 3),
-            "started_at": _iso(started_at),
-            "finished_at": _iso(finished_at),
-        },
+        "timings": {"job_s": outcome.job_s, **_timings(started_at, finished_at)},
         "counts": {
             "rows": outcome.rows,
             "total": outcome.total,
@@ -394,11 +378,7 @@ def of_runs(
         "credits": sum(reported) if reported else None,
         **({"extraction": extraction} if extraction else {}),
         **({"low_confidence": low_confidence} if low_confidence else {}),
-        "timings": {
-            "elapsed_s": round(elapsed, 3),
-            "started_at": _iso(started_at),
-            "finished_at": _iso(finished_at),
-        },
+        "timings": _timings(started_at, finished_at),
         "runs": [run.summary() for run in runs[:MAX_LISTED_RUNS]],
         "cache": "replay" if replayed else cache,
         "file": None,
@@ -452,11 +432,7 @@ def of_partitions(
         "credits": sum(reported) if reported else None,
         **({"extraction": extraction} if extraction else {}),
         **({"low_confidence": low_confidence} if low_confidence else {}),
-        "timings": {
-            "elapsed_s": round(elapsed, 3),
-            "started_at": _iso(started_at),
-            "finished_at": _iso(finished_at),
-        },
+        "timings": _timings(started_at, finished_at),
         "runs": runs[:MAX_LISTED_RUNS],
         "cache": "off",
         "file": None,
@@ -627,6 +603,14 @@ def finished_at(receipt: Mapping[str, Any]) -> datetime:
         return datetime.fromisoformat(str(text))
     except ValueError:
         return datetime.now(UTC)
+
+
+def _timings(started_at: datetime, finished_at: datetime) -> dict[str, Any]:
+    return {
+        "elapsed_s": round((finished_at - started_at).total_seconds(), 3),
+        "started_at": _iso(started_at),
+        "finished_at": _iso(finished_at),
+    }
 
 
 def _iso(moment: datetime) -> str:

@@ -66,7 +66,6 @@ from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.display import progress as display
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.frames import receipt, rows, storage
-from webdata_nb.toolkit.frames.receipt import of_creatives
 from webdata_nb.toolkit.frames.rows import CallResult, JobOutcome, Row, trimmed_batch
 from webdata_nb.toolkit.requests.arguments import CallOptions, within
 from webdata_nb.toolkit.requests.inputs import JobSpec, is_long
@@ -1065,13 +1064,16 @@ class ListingSource(RowSource):
     def outcome(self, table: pa.Table) -> JobOutcome:
         """Return how the listing ended."""
         _ = table
-        outcome = of_creatives(self._replies, (), advertiser=self.subject)
-        return replace(
-            outcome,
-            status="cancelled" if self._is_cancelled else outcome.status,
+        outcome = receipt.of_creatives(
+            self._replies,
+            advertiser=self.subject,
             rows=self._row_count,
             failed=self._failed_rows,
             total=self._total,
+        )
+        return replace(
+            outcome,
+            status="cancelled" if self._is_cancelled else outcome.status,
             # A shortfall beyond `max_rows` is of no concern.
             shortfall=None if self._has_all_rows else self.shortfall,
         )
