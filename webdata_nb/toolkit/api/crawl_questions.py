@@ -472,16 +472,10 @@ class _Verification:
         if row.digest is None or row.label is None:
             return []
         if self._listed is None:
-            by_subject: dict[str, list[str]] = {}
-            cursor, count = None, 0
-            while count < _MAX_JOBS:
-                listed = await self._client.jobs(limit=limits.JOBS_LISTED[1], cursor=cursor)
-                for job in listed.jobs:
-                    by_subject.setdefault(job.subject, []).append(job.job_id)
-                count, cursor = count + len(listed.jobs), listed.cursor
-                if cursor is None:
-                    break
-            self._listed = by_subject
+            jobs = await paging.all_jobs(self._client, newest=_MAX_JOBS)
+            self._listed = {}
+            for job in jobs:
+                self._listed.setdefault(job.subject, []).append(job.job_id)
         return self._listed.get(row.label, [])
 
     async def _ask_some(self, requests: Sequence[PageRequest]) -> list[VerifiedPage]:

@@ -130,21 +130,16 @@ class Client:
     def _parse(self, model: type[R], body: Any, known: Mapping[str, Any] | None = None) -> R:
         return transport.parse(model, body, self.base_url, known=known)
 
-    async def _extra(self, what: str, request: ApiRequest) -> Any:
-        """Send a request that another service may not know; `what` completes "does not offer"."""
-        try:
-            return await self._transport.json(request)
-        except errors.ServiceError as error:
-            raise absent_operation(error, self.base_url, what) from None
+    async def _extra(self, what: str, request: ApiRequest, *, crawl: str = "") -> Any:
+        """Send a request that another service may not know; `what` completes "does not offer".
 
-    async def _extra_of_crawl(self, what: str, job_id: str, request: ApiRequest) -> Any:
-        """Send a request about a crawl that another service may not know."""
+        One about a `crawl` raises `NotFound` where that does not exist.
+        """
         try:
             return await self._transport.json(request)
-        except errors.NotFound as error:
-            await self.crawl_state(job_id)  # raises if the job itself does not exist
-            raise absent_operation(error, self.base_url, what) from None
         except errors.ServiceError as error:
+            if crawl and isinstance(error, NotFound):
+                await self.crawl_state(crawl)
             raise absent_operation(error, self.base_url, what) from None
 
     # ----------------------------------------------------------------------------------- starts
@@ -318,7 +313,7 @@ class Client:
     async def receipt_of(self, job_id: str, url: str) -> ReceiptPage:
         """Ask what became of one URL; the reply's `url` is the form that was looked up."""
         request = ApiRequest("GET", _of_job(paths.CRAWL_RECEIPT, job_id), {"url": url})
-        return self._parse(ReceiptPage, await self._extra_of_crawl(_RECEIPTS, job_id, request))
+        return self._parse(ReceiptPage, await self._extra(_RECEIPTS, request, crawl=job_id))
 
     async def page_facts(
         self, job_id: str, *, per_page: int = limits.PAGE_FACTS_DEFAULT, cursor: str | None = None
@@ -334,7 +329,7 @@ class Client:
         if cursor is not None:
             params["cursor"] = cursor
         request = ApiRequest("GET", _of_job(paths.CRAWL_PAGE_FACTS, job_id), params)
-        return self._parse(PageFactsPage, await self._extra_of_crawl(_FACTS, job_id, request))
+        return self._parse(PageFactsPage, await self._extra(_FACTS, request, crawl=job_id))
 
     async def verify(self, pages: Sequence[Mapping[str, Any]]) -> VerifyReply:
         """POST /v1/verify (ours): compare extracted values with the stored pages.
@@ -439,7 +434,7 @@ class Client:
         request = ApiRequest("DELETE", _of_job(paths.JOB, job_id))
         return self._parse(DeleteReply, await self._transport.json(request))
 
-    async def retry(self, job_id: str, *, idempotency_key: str | None = None) -> RetryReply:
+    async def retry(self, job_id: str) -> RetryReply:
         """POST /v1/jobs/{job_id}/retry: a new job with the saved configuration.
 
         Raises
@@ -450,7 +445,7 @@ class Client:
             The answer was lost.
         """
         path = _of_job(paths.JOB_RETRY, job_id)
-        request = _creating(path, _NO_BODY, _key(idempotency_key))
+        request = _creating(path, _NO_BODY, _key(None))
         return self._parse(RetryReply, await self._create(request), _ACCEPTED)
 
     # ------------------------------------------------------------------------------------- lists
@@ -543,12 +538,10 @@ class Client:
             async for piece in pieces:
                 yield piece
 
-    async def events(
-        self, kind: JobKind, job_id: str, *, last_event_id: str | None = None
-    ) -> AsyncGenerator[Event, None]:
+    def events(self, kind: JobKind, job_id: str) -> AsyncGenerator[Event, None]:
         """GET .../events: a job's progress, up to its `Done`; reopened where it breaks.
 
-        There is no `Done` where the service says that nothing follows `last_event_id`.
+        There is no `Done` where the service says that nothing follows the last event.
 
         Raises
         ------
@@ -557,11 +550,7 @@ class Client:
         ConnectionFailed
             The stream broke several times in a row without a new event.
         """
-        path = _of_job(_EVENTS[kind], job_id)
-        stream = transport.follow(self._transport, path, last_event_id)
-        async with contextlib.aclosing(stream):
-            async for event in stream:
-                yield event
+        return transport.follow(self._transport, _of_job(_EVENTS[kind], job_id))
 
 
 def _key(caller_key: str | None) -> str:
@@ -599,7 +588,6 @@ CHECKED: Final = frozenset({"purpose", "rights", "check_links"})
 
 _OURS: Final = "(ours)"
 _REFUSALS: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY})
-_ABSENT: Final = frozenset({HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
 # What services have refused, by `Transport.key_digest`.
 _REFUSED: Final[dict[str, set[tuple[str, str]]]] = {}
 
@@ -654,8 +642,9 @@ class OptionalParameters:
 
 def absent_operation(error: ServiceError, base_url: str, what: str) -> ServiceError:
     """Return the error of an operation that a service may lack, as a sentence about the service."""
-    is_absent = isinstance(error, NotFound) or (error.status in _ABSENT and not error.detail)
-    if not (is_absent or error.status == HTTPStatus.METHOD_NOT_ALLOWED):
+    is_lacking = error.status == HTTPStatus.NOT_IMPLEMENTED and not error.detail
+    is_unknown = isinstance(error, NotFound) or error.status == HTTPStatus.METHOD_NOT_ALLOWED
+    if not (is_lacking or is_unknown):
         return error
     return NotSupported(f"the service at {base_url} does not offer {what}", status=error.status)
 

@@ -349,7 +349,7 @@ def _identity(row: Mapping[str, Any]) -> object:
     return ("", json.dumps(row, sort_keys=True) if position is None else position)
 
 
-async def all_jobs(client: Client, *, newest: int | None = None) -> list[JobSummary]:
+async def all_jobs(client: Client, *, newest: int) -> list[JobSummary]:
     """Return the caller's jobs, newest first, up to `newest` of them.
 
     Raises
@@ -360,9 +360,9 @@ async def all_jobs(client: Client, *, newest: int | None = None) -> list[JobSumm
     history, jobs = _CursorHistory(), list[JobSummary]()
     cursor: str | None = None
     while True:
-        reply = await client.jobs(cursor=cursor)
+        reply = await client.jobs(limit=min(newest, limits.JOBS_LISTED[1]), cursor=cursor)
         jobs += reply.jobs
-        if newest is not None and len(jobs) >= newest:
+        if len(jobs) >= newest:
             return jobs[:newest]
         cursor = history.next_cursor(reply.cursor, len(jobs))
         if cursor is None:

@@ -359,11 +359,6 @@ def code_of(reply: HttpReply) -> str | None:
     return code if isinstance(code, str) and code in known else None
 
 
-def detail_of(reply: HttpReply) -> str:
-    """Return the service's message of an error."""
-    return _detail(reply).text
-
-
 class _ErrorDetail(NamedTuple):
     """The text of an error body, and path, message and type of each invalid field."""
 
@@ -533,6 +528,7 @@ class _Registry:
         )
 
     def limiters(self, base_url: str, api_key: str) -> KeyLimiters:
+        """Return the limiters that all clients of this process share for a key at a service."""
         name = key_digest(base_url, api_key)
         with self._lock:
             limiters = self._limiters.get(name)
@@ -541,17 +537,12 @@ class _Registry:
             return limiters
 
 
-_REGISTRY: Final = _Registry()
+limiters_for_key: Final = _Registry().limiters
 
 
 def key_digest(base_url: str, api_key: str) -> str:
     """Return a name of a key at a service that does not show the key."""
     return hashlib.sha256(f"{base_url}\n{api_key}".encode()).hexdigest()
-
-
-def limiters_for_key(base_url: str, api_key: str) -> KeyLimiters:
-    """Return the limiters that all clients of this process share for a key at a service."""
-    return _REGISTRY.limiters(base_url, api_key)
 
 
 CONNECT_S: Final = 10.0
@@ -590,7 +581,6 @@ class RequestFailure:
 
 
 SendResult = HttpReply | RequestFailure
-OpenResponse = httpx.Response
 
 
 class HttpConnection:
@@ -641,7 +631,7 @@ class HttpConnection:
             return RequestFailure(FailureKind.INVALID, f"{result.summary()}, which is no JSON")
 
     async def send(
-        self, request: ApiRequest, open_responses: list[OpenResponse] | None = None
+        self, request: ApiRequest, open_responses: list[httpx.Response] | None = None
     ) -> SendResult:
         """Send once and read the reply, or add a successful one to `open_responses` unread."""
         total_s = TOTAL_FACTOR * (request.timeout_s or self._timeout_s)
@@ -681,7 +671,7 @@ class HttpConnection:
         )
 
 
-async def pieces(response: OpenResponse) -> AsyncIterator[bytes]:
+async def pieces(response: httpx.Response) -> AsyncIterator[bytes]:
     """Yield a body as it arrives.
 
     Raises
@@ -930,7 +920,7 @@ class Transport:
 
         Only opening is tried again: what follows a break is the caller's to decide.
         """
-        open_responses: list[OpenResponse] = []
+        open_responses: list[httpx.Response] = []
 
         async def send(request: ApiRequest) -> SendResult:
             return await self._connection.send(request, open_responses)
@@ -965,7 +955,7 @@ class Transport:
                 reply.headers if reply else _NONE,
                 datetime.now(UTC),
                 idempotent=request.idempotent,
-                detail=detail_of(reply) if reply else "",
+                detail=_detail(reply).text if reply else "",
                 code=code_of(reply) if reply else None,
                 jitter=secrets.randbelow(1000) / 1000,
             )
@@ -1159,9 +1149,7 @@ IDLE_S: Final = 45.0
 REOPENED: Final = 3
 
 
-async def follow(
-    transport: Transport, path: str, last_event_id: str | None = None
-) -> AsyncGenerator[Event, None]:
+async def follow(transport: Transport, path: str) -> AsyncGenerator[Event, None]:
     """Give the events of a stream up to its `Done`, or up to the id behind which nothing follows.
 
     A stream that breaks, ends early or sends nothing at all for 45 s is opened again behind its
@@ -1174,7 +1162,7 @@ async def follow(
     ConnectionFailed
         It broke too often.
     """
-    failures = 0
+    failures, last_event_id = 0, None
     while failures <= REOPENED:
         if failures:
             await asyncio.sleep(EVENT_STREAM.delay_s(failures))
