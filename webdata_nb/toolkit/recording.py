@@ -13,7 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -70,12 +70,9 @@ def write_result(
     folder: Path,
     key: CacheKey,
     subject: str,
-    table: pa.Table,
-    attrs: Mapping[str, Any],
-    *,
-    cached: Path | None = None,
+    result: CallResult,
 ) -> Path:
-    """Record a result, and the receipt file beside the `cached` one.
+    """Record a result, and the receipt file beside the cached one.
 
     Raises
     ------
@@ -90,9 +87,10 @@ def write_result(
             result_cache.receipt_path(earlier_file).unlink(missing_ok=True)
     slug = re.sub(r"[^A-Za-z0-9]+", "-", subject).strip("-")[:_SLUG_LENGTH].lower()
     path = folder / f"{key.op}-{slug}-{key.digest[:16]}-{number:03d}.parquet"
-    file_metadata = {"digest": key.digest}
-    data = storage.encode(table, own=file_metadata, attrs={**attrs, "file": None})
+    attrs = {**result.attrs, "file": None}
+    data = storage.encode(result.table, own={"digest": key.digest}, attrs=attrs)
     storage.write_atomically(path, data)
+    cached = result.cache_file
     if cached is not None and result_cache.receipt_path(cached).is_file():
         storage.write_atomically(
             result_cache.receipt_path(path), result_cache.receipt_path(cached).read_bytes()
@@ -149,9 +147,7 @@ def _job_key(kind: JobKind, job_id: str) -> CacheKey:
 
 async def record_call(folder: Path, spec: JobSpec, result: CallResult) -> None:
     """Record the result of a call."""
-    put = partial(write_result, cached=result.cache_file)
-    key = _call_key(spec)
-    await asyncio.to_thread(put, folder, key, spec.subject, result.table, result.attrs)
+    await asyncio.to_thread(write_result, folder, _call_key(spec), spec.subject, result)
 
 
 async def replay_call(folder: Path, spec: JobSpec) -> CallResult:
@@ -162,8 +158,8 @@ async def replay_call(folder: Path, spec: JobSpec) -> CallResult:
 
 async def record_job_start(folder: Path, spec: JobSpec, job_id: str) -> None:
     """Record the start of a job."""
-    key, no_rows = _start_key(spec), rows.concat(spec.op, ()).table
-    await asyncio.to_thread(write_result, folder, key, spec.subject, no_rows, {"job_id": job_id})
+    start = replace(rows.concat(spec.op, ()), attrs={"job_id": job_id})
+    await asyncio.to_thread(write_result, folder, _start_key(spec), spec.subject, start)
 
 
 async def replay_job_start(folder: Path, spec: JobSpec) -> str:
@@ -175,9 +171,8 @@ async def replay_job_start(folder: Path, spec: JobSpec) -> str:
 async def record_job_result(folder: Path, job_ref: JobRef, result: CallResult) -> None:
     """Record the rows of a job."""
     key = _job_key(job_ref.kind, job_ref.job_id)
-    attrs = {**result.attrs, "subject": job_ref.subject}
-    put = partial(write_result, cached=result.cache_file)
-    await asyncio.to_thread(put, folder, key, job_ref.job_id, result.table, attrs)
+    result = replace(result, attrs={**result.attrs, "subject": job_ref.subject})
+    await asyncio.to_thread(write_result, folder, key, job_ref.job_id, result)
 
 
 async def replay_job_result(folder: Path, job_ref: JobRef) -> CallResult:

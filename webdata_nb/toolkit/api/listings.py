@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -14,8 +13,7 @@ from webdata_nb.errors import InvalidArgument, NotFound, NotSupported, OfflineEr
 from webdata_nb.suggestions import format_value
 from webdata_nb.toolkit.bridge import blocking
 from webdata_nb.toolkit.client import paging
-from webdata_nb.toolkit.frames import frame, schemas
-from webdata_nb.toolkit.jobs.listings import fetch_listing, listing_frame
+from webdata_nb.toolkit.jobs.listings import listing_frame
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.arguments import CallOptions
 
@@ -209,14 +207,7 @@ async def acaptures_df(
         raise OfflineError("an archive is asked anew at each call, and offline mode is on")
     listing = _CaptureListing(arguments.request_body(request), max_rows)
     params = {**listing.body, "max_rows": max_rows}
-    table, attrs = await fetch_listing("captures", params, call, listing.fetch, listing.facts)
-    return await asyncio.to_thread(
-        frame.build,
-        table,
-        columns=schemas.frame_columns("captures"),
-        attrs=attrs,
-        dtype_backend=call.dtype_backend,
-    )
+    return await listing_frame("captures", params, call, listing.fetch, listing.facts)
 
 
 captures_df: Final = blocking(acaptures_df)

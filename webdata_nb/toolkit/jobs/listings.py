@@ -12,6 +12,7 @@ from webdata_nb.toolkit import recording
 from webdata_nb.toolkit.bridge import blocking
 from webdata_nb.toolkit.client import paging
 from webdata_nb.toolkit.frames import frame, rows, schemas
+from webdata_nb.toolkit.frames.rows import CallResult
 from webdata_nb.toolkit.requests import arguments
 from webdata_nb.toolkit.requests.arguments import CallOptions, within
 from webdata_nb.toolkit.requests.options import ListingOptions
@@ -235,9 +236,10 @@ async def listing_frame(
     params: Mapping[str, Any],
     options: CallOptions,
     fetch: Callable[[Client], Awaitable[Sequence[Reply]]],
+    facts: Callable[[], Mapping[str, Any]] = dict,
 ) -> pd.DataFrame:
-    """Return what `fetch` lists as a frame; raises as `within` and the client do."""
-    listing, attrs = await fetch_listing(table, params, options, fetch)
+    """Return what `fetch_listing` does as a frame; raises as `within` and the client do."""
+    listing, attrs = await fetch_listing(table, params, options, fetch, facts)
     return await asyncio.to_thread(
         frame.build,
         listing,
@@ -274,7 +276,6 @@ async def fetch_listing(
         **facts(),
     }
     if settings.record is not None:
-        await asyncio.to_thread(
-            recording.write_result, settings.record, key, subject, listing, attrs
-        )
+        result = CallResult(listing, attrs)
+        await asyncio.to_thread(recording.write_result, settings.record, key, subject, result)
     return listing, attrs
