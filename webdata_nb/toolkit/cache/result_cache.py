@@ -984,10 +984,19 @@ async def deliver(result: CallResult, options: CallOptions) -> pd.DataFrame:
         Rows are missing; what arrived is on the error.
     """
     built = await asyncio.to_thread(_build_frame, result, options)
-    if result.outcome is not None:
-        _raise_or_warn(result.outcome, built, options)
-    else:
+    if result.outcome is None:
         warn_of_shortcoming(result.attrs)
+    elif result.outcome.interrupted:
+        set_partial_result(built)
+    else:
+        try:
+            raise_or_warn(result.outcome, result.attrs, options)
+        except JobError as error:
+            error.partial = built if len(built) else None
+            raise
+        except IncompleteResult as error:
+            error.frame = built
+            raise
     if options.out is not None:
         try:
             await asyncio.to_thread(exports.write, options.out, result.table, result.attrs)
@@ -1009,22 +1018,15 @@ def _build_frame(result: CallResult, options: CallOptions) -> pd.DataFrame:
     return built
 
 
-def _raise_or_warn(outcome: JobOutcome, built: pd.DataFrame, options: CallOptions) -> None:
-    """Raise or warn where a job did not succeed; the error carries the rows that arrived."""
+def raise_or_warn(outcome: JobOutcome, attrs: Mapping[str, Any], options: CallOptions) -> None:
+    """Raise or warn where a job did not succeed; `attrs` are the receipt of its rows."""
     error = outcome.error()
-    if outcome.interrupted:
-        set_partial_result(built)
-        return
-    if isinstance(error, JobError):
-        error.partial = built if len(built) else None
-    elif isinstance(error, IncompleteResult):
-        error.frame = built
     if (wanted := error_to_raise(error, options)) is not None:
         raise wanted
     if error is None and outcome.rows == 0:
         caller.warn(receipt.empty_result_reason(outcome))
     elif error is None:
-        warn_of_shortcoming(built.attrs[frame.ATTRS])
+        warn_of_shortcoming(attrs)
 
 
 def error_to_raise(error: WebdataError | None, options: CallOptions) -> WebdataError | None:

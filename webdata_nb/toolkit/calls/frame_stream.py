@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from webdata_nb import caller
 from webdata_nb.contract.outcomes import JobStatus
 from webdata_nb.errors import (
     AuthError,
@@ -21,7 +20,7 @@ from webdata_nb.errors import (
     LocalServiceError,
     WebdataError,
 )
-from webdata_nb.toolkit.cache.result_cache import error_to_raise, warn_of_shortcoming
+from webdata_nb.toolkit.cache.result_cache import raise_or_warn
 from webdata_nb.toolkit.calls import budget
 from webdata_nb.toolkit.calls.lists import MAX_CONCURRENT_INPUTS, CombinedProgress
 from webdata_nb.toolkit.calls.pipeline import TRANSIENT_ERRORS, Call
@@ -389,13 +388,7 @@ class _StreamLoop:
             stats.outcome = source.outcome(rows.concat(call.spec.op, ()).table)
             source.ended(stats.outcome_so_far())
         # The rows of a job that did not succeed were yielded before.
-        error = stats.outcome.error()
-        if (wanted := error_to_raise(error, call.options)) is not None:
-            raise wanted
-        if error is None and stats.rows == 0:
-            caller.warn(receipt.empty_result_reason(stats.outcome))
-        elif error is None and (attrs := stats.receipt()):
-            warn_of_shortcoming(attrs)
+        raise_or_warn(stats.outcome_so_far(), stats.receipt() or {}, call.options)
 
     # ------------------------------------------------------------------------------------- frames
 

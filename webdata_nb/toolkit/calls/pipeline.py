@@ -46,7 +46,6 @@ from webdata_nb.toolkit.jobs.sources import (
     RowSource,
     collect,
     show_progress,
-    with_earlier_crawl,
 )
 from webdata_nb.toolkit.requests.arguments import CallOptions
 from webdata_nb.toolkit.requests.inputs import JobSpec
@@ -133,7 +132,11 @@ class Call:
 
     async def with_earlier_crawl(self) -> Call:
         """Return the call with the earlier crawl that the cache has for an incremental one."""
-        return replace(self, spec=await with_earlier_crawl(self.spec, self.cache))
+        since = self.spec.since
+        if since is None or since.is_exact:
+            return self
+        job_id = await asyncio.to_thread(self.cache.last_job_id, since.before)
+        return replace(self, spec=replace(self.spec, since=replace(since, job_id=job_id)))
 
     @asynccontextmanager
     async def source(

@@ -253,15 +253,6 @@ def _purpose_of_extension(spec: JobSpec) -> str:
     return named or f"max_pages={request.max_pages}"
 
 
-async def with_earlier_crawl(spec: JobSpec, cache: ResultCache) -> JobSpec:
-    """Return an incremental crawl with the earlier crawl that the cache has for it."""
-    since = spec.since
-    if since is None or since.is_exact:
-        return spec
-    job_id = await asyncio.to_thread(cache.last_job_id, since.before)
-    return replace(spec, since=replace(since, job_id=job_id))
-
-
 # ----------------------------------------------------------------------------------------- sources
 
 
