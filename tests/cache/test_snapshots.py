@@ -198,7 +198,7 @@ def test_orphaned_temporary_files_are_removed(tmp_path: Path) -> None:
     for path in (old, young):
         path.write_bytes(b"half")
     os.utime(old, (time.time() - 7200, time.time() - 7200))
-    assert result_cache.sweep(tmp_path, older_than_s=3600) == 1
+    assert result_cache.sweep(tmp_path) == 1
     assert (old.exists(), young.exists()) == (False, True)
     assert newest(tmp_path) is not None
 

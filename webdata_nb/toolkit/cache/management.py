@@ -121,7 +121,7 @@ def clear(
     unwanted = [
         file.path
         for file in result_cache.cache_files(path())
-        if (op is None or op == _op(file))
+        if (op is None or op == file.op)
         and time.time() - file.at.timestamp() >= age_s
         and (origin is None or _is_crawl_of(file, origin))
     ]
@@ -141,7 +141,7 @@ def _origin_of(site: object) -> tuple[str, str]:
 
 
 def _is_crawl_of(file: CacheFile, origin: tuple[str, str]) -> bool:
-    if _op(file) != "crawl":
+    if file.op != "crawl":
         return False
     with suppress(InvalidArgument):
         return _origin_of(_describe(file).get("subject")) == origin
@@ -161,12 +161,8 @@ def _remove_from_search(site: str) -> None:
     synced(remove)()
 
 
-def _op(file: CacheFile) -> str:
-    return file.path.parent.parent.name
-
-
 def _describe(file: CacheFile) -> dict[str, Any]:
-    row = {"op": _op(file), "at": file.at, "bytes": file.size, "file": str(file.path)}
+    row = {"op": file.op, "at": file.at, "bytes": file.size, "file": str(file.path)}
     with suppress(OSError, ValueError, pa.ArrowException):
         rows_file, rows, attrs = result_cache.stored(file.path)
         row |= {"rows": rows, "subject": attrs.get("subject"), "file": str(rows_file)}

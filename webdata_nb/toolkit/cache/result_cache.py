@@ -460,9 +460,9 @@ def prepare(root: Path) -> None:
         sweep(root)
 
 
-def sweep(root: Path, *, older_than_s: float = _ORPHAN_S) -> int:
+def sweep(root: Path) -> int:
     """Remove temporary files of killed writers; return how many there were."""
-    return remove_older((root / _LAYOUT).glob(f"*/*/.*{storage.TEMPORARY}"), older_than_s)
+    return remove_older((root / _LAYOUT).glob(f"*/*/.*{storage.TEMPORARY}"), _ORPHAN_S)
 
 
 def remove_older(paths: Iterable[Path], age_s: float) -> int:
@@ -576,23 +576,20 @@ class PartialListing:
 
     def append(self, page: dict[str, Any]) -> None:
         """Store one more page; the listing continues where that fails."""
-        self._write("ab", orjson.dumps(page, option=orjson.OPT_APPEND_NEWLINE))
+        try:
+            storage.make_folder(self.path.parent, self.root)
+            self.path.touch(mode=storage.FILE_MODE)
+            with self.path.open("ab") as file:
+                file.write(orjson.dumps(page, option=orjson.OPT_APPEND_NEWLINE))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            log.info("an unfinished listing cannot be stored: %s", error)
 
     def delete(self) -> None:
         """Delete the pages: the listing is complete."""
         with suppress(OSError):
             self.path.unlink(missing_ok=True)
-
-    def _write(self, mode: str, data: bytes) -> None:
-        try:
-            storage.make_folder(self.path.parent, self.root)
-            self.path.touch(mode=storage.FILE_MODE)
-            with self.path.open(mode) as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            log.info("an unfinished listing cannot be stored: %s", error)
 
 
 # Finds the job of a request again: locks, references and the calls that wait for their jobs.
@@ -612,25 +609,6 @@ class PartialListing:
 
 _LOCKS: Final = Path("v1", "locks")
 _LOCK_EXPIRES_S: Final = 86_400.0
-
-
-@asynccontextmanager
-async def single_flight(root: Path, key: CacheKey) -> AsyncIterator[None]:
-    """Hold the lock of `key` inside the block.
-
-    The operating system releases the lock when its holder dies. Where the cache is not writable or
-    its file system has no locks, the block runs without one.
-    """
-    try:
-        file_lock = _file_lock(lock_path(root, f"{key.op}-{key.digest}"))
-        await _acquire(file_lock)
-    except (OSError, NotImplementedError):
-        yield
-        return
-    try:
-        yield
-    finally:
-        file_lock.release()
 
 
 @asynccontextmanager
@@ -780,9 +758,10 @@ def write_job_ref(root: Path, service: str, identity: str, job_ref: JobRef) -> N
         storage.write_atomically(path, data, durable=False, owner_only=True)
 
 
-def read_job_ref(root: Path, service: str, identity: str, job_id: str) -> JobRef | None:
-    """Return the reference to a job started here; None where it is missing or invalid."""
-    path = _ref_path(root, service, identity, job_id)
+def find_job_ref(job_id: str, options: CallOptions) -> JobRef | None:
+    """Return the reference to a job of this account; None where it is missing or invalid."""
+    scope = options.connection.scope(options.settings)
+    path = _ref_path(options.settings.cache_dir, scope.service, scope.identity, job_id)
     try:
         job_ref = msgspec.json.decode(path.read_bytes(), type=JobRef)
     except FileNotFoundError:
@@ -880,41 +859,6 @@ class JobClaim:
         names = ("run_id", "started_at", "since", "job_id")
         data = orjson.dumps({name: getattr(self, name) for name in names})
         storage.write_atomically(self.path, data, durable=False, owner_only=True)
-
-
-@asynccontextmanager
-async def hold_claim(
-    root: Path, key: CacheKey, since: Mapping[str, Any] | None, *, refresh: bool
-) -> AsyncIterator[JobClaim | None]:
-    """Hold the claim to a job inside the block, an abandoned one where there is one.
-
-    A plain request takes over any crawl of its key, as it would take its rows from the cache. With
-    `refresh`, abandoned claims are removed. Yields None where the cache cannot be written or
-    locked.
-    """
-    taken: tuple[JobClaim, filelock.BaseFileLock] | None = None
-    with suppress(OSError, NotImplementedError):
-        wanted = None if since is None else dict(since)
-        taken = await asyncio.to_thread(_take, root, key, wanted, refresh=refresh)
-    if taken is None:
-        yield None
-        return
-    held, lock = taken
-    is_over = False
-    try:
-        yield held
-        is_over = not held.is_running
-    except (asyncio.CancelledError, GeneratorExit):
-        is_over = True  # the call has cancelled the job
-        raise
-    except WebdataError as error:
-        is_over = not isinstance(error, _MAY_RUN_ON)
-        raise
-    finally:
-        if is_over:
-            _remove_claim(held.path, lock)
-        else:
-            lock.release()
 
 
 def _take(
@@ -1142,6 +1086,11 @@ class CacheFile:
     at: datetime
     size: int
 
+    @property
+    def op(self) -> str:
+        """Its operation."""
+        return _op_of_path(self.path)
+
 
 def files_to_evict(
     files: Sequence[CacheFile], max_bytes: int, in_use: Path | None = None
@@ -1301,6 +1250,8 @@ class ResultCache:
     async def single_flight(self) -> AsyncIterator[None]:
         """Hold the lock of this request inside the block.
 
+        The operating system releases the lock when its holder dies.
+
         Raises
         ------
         ConnectionFailed
@@ -1310,25 +1261,50 @@ class ResultCache:
             yield
             return
         async with AsyncExitStack() as stack:
-            acquired = stack.enter_async_context(single_flight(self.root, self.key))
-            await within(self.options.timeout_s, acquired)
+            # Where the cache is not writable, or has no locks, the block runs without one.
+            with suppress(OSError, NotImplementedError):
+                path = lock_path(self.root, f"{self.key.op}-{self.key.digest}")
+                acquired = stack.enter_async_context(lock_file(path, wait=True))
+                await within(self.options.timeout_s, acquired)
             yield
 
     # ------------------------------------------------------------------------------ claims of jobs
 
     @asynccontextmanager
     async def claim_job(self, spec: JobSpec) -> AsyncIterator[JobClaim | None]:
-        """Hold the claim to the job of this request inside the block.
+        """Hold the claim to the job of this request inside the block, an abandoned one if there is.
 
-        None without a cache, and for creatives, which have no jobs.
+        A plain request takes over any crawl of its key, as it would take its rows from the cache.
+        With `refresh`, abandoned claims are removed. Yields None where the cache is off, or cannot
+        be written or locked, and for creatives, which have no jobs.
         """
         if not self.options.cache or spec.op == "creatives":
             yield None
             return
-        since = None if spec.since is None else spec.since.fields
-        refresh = self.options.refresh
-        async with hold_claim(self.root, self.key, since, refresh=refresh) as claim:
-            yield claim
+        taken: tuple[JobClaim, filelock.BaseFileLock] | None = None
+        with suppress(OSError, NotImplementedError):
+            since = None if spec.since is None else spec.since.fields
+            refresh = self.options.refresh
+            taken = await asyncio.to_thread(_take, self.root, self.key, since, refresh=refresh)
+        if taken is None:
+            yield None
+            return
+        held, lock = taken
+        is_over = False
+        try:
+            yield held
+            is_over = not held.is_running
+        except (asyncio.CancelledError, GeneratorExit):
+            is_over = True  # the call has cancelled the job
+            raise
+        except WebdataError as error:
+            is_over = not isinstance(error, _MAY_RUN_ON)
+            raise
+        finally:
+            if is_over:
+                _remove_claim(held.path, lock)
+            else:
+                lock.release()
 
     def may_join(self, claim: JobClaim, status: SearchStatus | CrawlStatus) -> bool:
         """Whether the job of an abandoned claim answers this call: it runs, or its rows are fresh.
@@ -1374,7 +1350,7 @@ class ResultCache:
                     write_receipt(path, result.receipt_entries)
                 except OSError as error:  # the rows are valid without it
                     log.warning("the receipt beside %s cannot be written: %s", path, error)
-            job_ref = None if outcome.job_id is None else self.read_job_ref(outcome.job_id)
+            job_ref = None if outcome.job_id is None else find_job_ref(outcome.job_id, self.options)
             if job_ref is not None:
                 self.write_job_ref(replace(job_ref, file=str(path)))
         return replace(
@@ -1460,16 +1436,6 @@ class ResultCache:
             job_id, spec.op, spec.subject, self.key.digest, spec.columns, spec.public_request
         )
 
-    def read_job_ref(self, job_id: str) -> JobRef | None:
-        """Return the stored reference to a job; None where there is none."""
-        return read_job_ref(self.root, self.scope.service, self.scope.identity, job_id)
-
     def write_job_ref(self, job_ref: JobRef) -> None:
         """Store the reference to a job, so that `job()` finds it."""
         write_job_ref(self.root, self.scope.service, self.scope.identity, job_ref)
-
-
-def find_job_ref(job_id: str, options: CallOptions) -> JobRef | None:
-    """Return the stored reference to a job of this service and account; None if there is none."""
-    scope = options.connection.scope(options.settings)
-    return read_job_ref(options.settings.cache_dir, scope.service, scope.identity, job_id)

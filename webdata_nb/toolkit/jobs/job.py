@@ -481,7 +481,7 @@ class Job:
     def _cached_snapshot(self, cache: ResultCache) -> result_cache.Snapshot | None:
         if not cache.options.cache:
             return None
-        job_ref = cache.read_job_ref(self.job_id)
+        job_ref = result_cache.find_job_ref(self.job_id, cache.options)
         if job_ref is None or job_ref.file is None:
             return None
         return result_cache.read(Path(job_ref.file), job_ref.cache_key, self._job_ref.columns)
