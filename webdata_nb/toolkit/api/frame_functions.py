@@ -56,7 +56,6 @@ from webdata_nb.toolkit.requests.options import (
     CrawlDfOptions,
     CrawlOptions,
     CreativesDfOptions,
-    OnIncomplete,
     RankDfOptions,
     ScrapeDfOptions,
     SearchDfOptions,
@@ -100,17 +99,14 @@ async def frame_or_stream(
     if arguments.check_flag("lazy", lazy) or fan_out.dask is not None:
         if batch_rows is not None:
             raise InvalidArgument("stream=True runs its inputs here: without Dask and lazy=True")
-        on_incomplete = options["on_incomplete"]
-        return await run_partitions(inputs, options, fan_out, on_incomplete, lazy=lazy)
+        return await run_partitions(inputs, options, fan_out, lazy=lazy)
     if batch_rows is None:
-        call = CallOptions.check(options, options["on_incomplete"])
-        if fan_out.budget is not None:
-            await budget.check(valid_specs(inputs), call, fan_out.budget)
+        call = CallOptions.check(options)
+        await budget.check(valid_specs(inputs), call, fan_out.budget)
         if inputs[0].labels:
             return await lists.run(inputs, call, fan_out)
         return await pipeline.run(inputs[0].spec, call)
-    stream_options: TableOptions = {**options, "out": None}
-    call = CallOptions.check(stream_options, options["on_incomplete"])
+    call = CallOptions.check_without_out(options)
     return await open_stream(inputs, call, fan_out, out=options["out"], batch_rows=batch_rows)
 
 
@@ -133,7 +129,6 @@ async def run_partitions(
     inputs: Sequence[Input],
     options: CallArguments,
     fan_out: FanOutOptions,
-    on_incomplete: OnIncomplete = "raise",
     *,
     lazy: bool = False,
 ) -> pd.DataFrame | DaskFrame:
@@ -144,8 +139,7 @@ async def run_partitions(
     out = arguments.check_dataset_path(options.get("out"), cause)
     if out is None:
         raise InvalidArgument(f"{cause} needs out=: a directory or fsspec URL for the parts")
-    call_arguments: CallArguments = {**options, "out": None}
-    call = CallOptions.check(call_arguments, on_incomplete)
+    call = CallOptions.check_without_out(options)
     return await partitions.run(inputs, call, fan_out, out=out, lazy=lazy)
 
 
@@ -470,12 +464,12 @@ async def ascrape_df(urls: str | Sequence[str], **options: Unpack[ScrapeDfOption
     >>> len(df)
     2
     """
-    fan_out = FanOutOptions.check(options)
+    fan_out, call = FanOutOptions.check(options), cast("CallArguments", options)
     if fan_out.dask is not None:
         inputs = page_inputs(urls, options)
         partitions = replace(fan_out, row_each=True)
-        return cast("pd.DataFrame", await run_partitions(inputs, options, partitions))
-    return await scrape_pages(urls, options, CallOptions.check(options), fan_out)
+        return cast("pd.DataFrame", await run_partitions(inputs, call, partitions))
+    return await scrape_pages(urls, options, CallOptions.check(call), fan_out)
 
 
 scrape_df: Final = blocking(ascrape_df)
@@ -777,8 +771,7 @@ async def arank_df(
         raise OfflineError("offline mode is on, and rank_df asks the engines anew")
     fan_out = FanOutOptions.check({"on_error": options["on_error"], "budget": options["budget"]})
     fan_out = replace(fan_out, warns_of_empty=False)
-    if fan_out.budget is not None:
-        await budget.check(valid_specs(inputs), call, fan_out.budget)
+    await budget.check(valid_specs(inputs), call, fan_out.budget)
     taken_at = datetime.now(UTC)
     name = result_cache.snapshot_id(taken_at)
     searched = await lists.run(

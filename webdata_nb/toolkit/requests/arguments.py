@@ -42,7 +42,6 @@ from webdata_nb.toolkit.dask_executor import NAME, DaskExecutor
 from webdata_nb.toolkit.frames import exports, storage
 from webdata_nb.toolkit.requests.options import (
     CallArguments,
-    CrawlDfOptions,
     InputListOptions,
     OnCancel,
     OnError,
@@ -497,14 +496,12 @@ class CallOptions:
     snapshot: str | None = None
 
     @classmethod
-    def of(
-        cls, *, on_incomplete: OnIncomplete = "raise", **options: Unpack[CallArguments]
-    ) -> CallOptions:
+    def of(cls, **options: Unpack[CallArguments]) -> CallOptions:
         """Check options; see `check`."""
-        return cls.check(options, on_incomplete)
+        return cls.check(options)
 
     @classmethod
-    def check(cls, options: CallArguments, on_incomplete: OnIncomplete = "raise") -> CallOptions:
+    def check(cls, options: CallArguments) -> CallOptions:
         """Check the options that a user passed; a call without `cache` does not use the cache.
 
         Raises
@@ -512,6 +509,7 @@ class CallOptions:
         InvalidArgument
             An option has a value that is not allowed; nothing was sent.
         """
+        on_incomplete = options.get("on_incomplete", "raise")
         on_cancel = options.get("on_cancel", "raise")
         dtype_backend = options.get("dtype_backend", "pandas")
         check_choice("on_incomplete", on_incomplete, get_args(OnIncomplete))
@@ -554,10 +552,10 @@ class CallOptions:
         )
 
     @classmethod
-    def check_without_out(cls, options: CrawlDfOptions) -> CallOptions:
+    def check_without_out(cls, options: CallArguments) -> CallOptions:
         """Check the options of a call that writes the rows to `out` in its own way."""
-        unwritten = {**options, "out": None}
-        return cls.check(unwritten, options["on_incomplete"])  # type: ignore[arg-type]
+        unwritten: CallArguments = {**options, "out": None}
+        return cls.check(unwritten)
 
     def ttl_s(self, op: str) -> float | None:
         """Return the seconds for which an answer of `op` is fresh; None offline, for any age."""

@@ -542,8 +542,8 @@ class OutputOptions(TypedDict, total=False):
     out: str | Path | None
 
 
-class CallArguments(CacheOptions, CancelOptions, OutputOptions, total=False):
-    """The options that `CallOptions` checks, besides `on_incomplete`."""
+class CallArguments(CacheOptions, IncompleteOptions, CancelOptions, OutputOptions, total=False):
+    """The options that `CallOptions` checks."""
 
 
 class TableOptions(
