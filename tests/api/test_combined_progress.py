@@ -21,7 +21,7 @@ STEPS: Final = st.lists(
 
 
 def combined_progress(expected: list[int | None]) -> tuple[CombinedProgress, display.Listener]:
-    listener = display.listener("crawl of 3 inputs", None, False, unit="pages")  # noqa: FBT003
+    listener = display.Listener(View("crawl of 3 inputs", None, unit="pages"), want=False)
     return CombinedProgress(listener, expected), listener
 
 

@@ -37,7 +37,7 @@ from webdata_nb.toolkit.api import (
     weights_df,
 )
 from webdata_nb.toolkit.bridge import PORTAL
-from webdata_nb.toolkit.display import progress
+from webdata_nb.toolkit.display.bars import View
 from webdata_nb.toolkit.display.progress import Listener
 
 SEVERAL = ["a", "b", "c"]
@@ -362,13 +362,13 @@ def clicks(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     """Collect what the Cancel buttons of later calls do."""
     found: list[Callable[[], object]] = []
 
-    def listener(*args: Any, cancel: Callable[[], object], **options: Any) -> Listener:
+    def listener(
+        view: View, want: Any, *, cancel: Callable[[], object], **options: Any
+    ) -> Listener:
         found.append(cancel)
-        return made(*args, cancel=cancel, **options)
+        return Listener(view, want, cancel=cancel, **options)
 
-    made = progress.listener
-
-    monkeypatch.setattr("webdata_nb.toolkit.jobs.sources.display.listener", listener)
+    monkeypatch.setattr("webdata_nb.toolkit.jobs.sources.Listener", listener)
     return found
 
 

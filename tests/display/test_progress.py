@@ -69,7 +69,7 @@ def at(completed: int, total: int | None = 10, **failed: int) -> Progress:
 
 
 def listener() -> Listener:
-    return progress.listener("crawl x", None, "recorded")
+    return Listener(View("crawl x", None), "recorded")
 
 
 def test_events_change_nothing_on_screen_until_a_tick(recorder: Recorder) -> None:
@@ -105,7 +105,7 @@ def test_start_of_the_service_is_shown_instead_of_counts(recorder: Recorder) -> 
 def test_terminal_bar_shows_the_phase_without_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with progress.listener("crawl x", None, want=None, unit="pages") as bar:
+    with Listener(View("crawl x", None, unit="pages"), want=None) as bar:
         bar.starting_service()
         bar.tick()
         line = terminal.getvalue().rpartition("\r")[2]
@@ -126,7 +126,7 @@ def test_notice_is_shown_once_on_standard_error(
 ) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with progress.listener("search x", None, want) as bar:
+    with Listener(View("search x", None), want) as bar:
         bar.update(notice="Searches ask a, b.")
         bar.tick()
         bar.count(1)
@@ -260,7 +260,7 @@ def test_a_job_that_ended_badly_does_not_look_done(
 
 
 def test_an_interrupted_wait_says_that_the_job_goes_on(recorder: Recorder) -> None:
-    bar = progress.listener("crawl x", None, "recorded", detach_on_interrupt=True)
+    bar = Listener(View("crawl x", None), "recorded", detach_on_interrupt=True)
     bar.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
     bar.tick()
     assert [view.ending for _, view, _ in recorder.calls] == ["left"]

@@ -24,7 +24,7 @@ from webdata_nb.toolkit.cache.result_cache import raise_or_warn
 from webdata_nb.toolkit.calls import budget
 from webdata_nb.toolkit.calls.lists import MAX_CONCURRENT_INPUTS, CombinedProgress
 from webdata_nb.toolkit.calls.pipeline import TRANSIENT_ERRORS, Call
-from webdata_nb.toolkit.display.bars import UNITS
+from webdata_nb.toolkit.display.bars import UNITS, View
 from webdata_nb.toolkit.frames import frame, input_rows, receipt, rows, storage
 from webdata_nb.toolkit.frames.input_rows import InputRows
 from webdata_nb.toolkit.frames.receipt import InputRun
@@ -257,11 +257,8 @@ class _StreamLoop:
             return
         settings = replace(self._call.settings, progress=False)
         input_options = replace(self._call, settings=settings)
-        description = f"{self._op} of {len(self._inputs)} inputs"
-        unit = UNITS[self._op]
-        async with show_progress(
-            description, None, self._call, unit=unit, on_cancel=self._cancel
-        ) as bar:
+        view = View(f"{self._op} of {len(self._inputs)} inputs", None, unit=UNITS[self._op])
+        async with show_progress(view, self._call, on_cancel=self._cancel) as bar:
             progress = CombinedProgress(bar, [stats.input.spec.total for stats in self._inputs])
             sources = [
                 partial(self._frames_in_progress, progress, number, input_options)

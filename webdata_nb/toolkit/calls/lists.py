@@ -104,7 +104,8 @@ async def run(
     started_at = datetime.now(UTC)
     options = replace(options, snapshot=options.snapshot or snapshot_id(started_at))
     op = inputs[0].spec.op
-    async with show_progress(f"{op} of {len(inputs)} inputs", None, options, unit=UNITS[op]) as bar:
+    view = View(f"{op} of {len(inputs)} inputs", None, unit=UNITS[op])
+    async with show_progress(view, options) as bar:
         results, interrupted = await ListRun(inputs, options, fan_out, bar).results()
         combined_result = await asyncio.to_thread(
             stack, inputs, results, options, fan_out, started_at

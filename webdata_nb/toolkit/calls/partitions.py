@@ -38,7 +38,7 @@ from webdata_nb.toolkit.calls.lists import (
     stack,
 )
 from webdata_nb.toolkit.dask_executor import DaskExecutor
-from webdata_nb.toolkit.display.bars import Inputs
+from webdata_nb.toolkit.display.bars import Inputs, View
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.frames import input_rows, lazy_frame, receipt, storage
 from webdata_nb.toolkit.frames.receipt import MAX_LISTED_RUNS
@@ -491,11 +491,10 @@ async def _run_missing(
     batch: PartitionedCall, missing: Sequence[int], figures: dict[int, dict[str, Any]]
 ) -> bool:
     """Run partitions, and add their figures; return whether an interrupt ended the call."""
-    op, total = batch.manifest.op, batch.manifest.inputs
-    description = f"{op} of {total} inputs"
-    async with show_progress(
-        description, batch.manifest.parts, batch.options, unit="partitions"
-    ) as bar:
+    manifest = batch.manifest
+    description = f"{manifest.op} of {manifest.inputs} inputs"
+    view = View(description, manifest.parts, unit="partitions")
+    async with show_progress(view, batch.options) as bar:
         try:
             await _PartitionRun(batch, bar, figures).run(missing)
         except asyncio.CancelledError:

@@ -35,7 +35,7 @@ from webdata_nb.errors import (
 from webdata_nb.toolkit import recording
 from webdata_nb.toolkit.cache.result_cache import JobClaim, ResultCache, Snapshot, deliver
 from webdata_nb.toolkit.client.client import Client
-from webdata_nb.toolkit.display.bars import UNITS
+from webdata_nb.toolkit.display.bars import UNITS, View
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.frames import receipt
 from webdata_nb.toolkit.frames.rows import CallResult
@@ -159,14 +159,10 @@ class Call:
             `job_id`, `run_id` and `first_row`.
         """
         spec, options = self.spec, self.options
+        description = f"{spec.op} {receipt.shorten(spec.subject)}"
+        view = View(description, spec.total, unit=UNITS[spec.op])
         async with (
-            show_progress(
-                f"{spec.op} {receipt.shorten(spec.subject)}",
-                spec.total,
-                options,
-                unit=UNITS[spec.op],
-                on_cancel=on_cancel,
-            ) as listener,
+            show_progress(view, options, on_cancel=on_cancel) as listener,
             options.connection.client(
                 options.settings, seen_s=options.seen_s, on_start=listener.starting_service
             ) as client,

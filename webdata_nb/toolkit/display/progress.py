@@ -64,55 +64,26 @@ _PLACES: Final[dict[str, tuple[Place, ...]]] = {
 }
 
 
-def listener(
-    description: str,
-    total: int | None,
-    want: str | bool | None,
-    *,
-    unit: str = "rows",
-    cancel: Cancel | None = None,
-    detach_on_interrupt: bool = False,
-    name: str = "",
-    on_change: OnChange | None = None,
-) -> Listener:
-    """Return a listener that shows the progress of one job.
-
-    Parameters
-    ----------
-    description
-        What the job does, in a few words, without control characters.
-    total
-        The number of expected rows, if known at the start.
-    want
-        False: silent. A name of `KINDS`: that painter, if it works here. True: a bar or panel
-        everywhere. None: the bar of marimo, a panel in a live kernel, HTML in a headless kernel, a
-        bar if stderr is a terminal, and log lines elsewhere.
-    unit
-        The counted unit.
-    cancel
-        Called once, on any thread, when the Cancel button is clicked.
-    leaves
-        Whether an interrupt ends only the wait, and the job continues.
-    name
-        The id of the job, for a wait that was started by id.
-    on_change
-        Called with each new view, on the thread that reports it.
-
-    Returns
-    -------
-    Listener
-        To be used as a context manager inside `bridge.on_tick(listener.tick)`.
-    """
-    view = View(description, total, unit=unit, name=name)
-    return Listener(view, want, cancel, detach_on_interrupt, on_change)
-
-
 @dataclass(slots=True)
 class Listener:
     """Keeps the latest state of one job and paints it at each tick.
 
+    Use it as a context manager inside `bridge.on_tick(listener.tick)`.
+
     Attributes
     ----------
+    view
+        The state; at first what is known before the start.
+    want
+        False: silent. A name of `KINDS`: that painter, if it works here. True: a bar or panel
+        everywhere. None: the bar of marimo, a panel in a live kernel, HTML in a headless kernel, a
+        bar if stderr is a terminal, and log lines elsewhere.
+    cancel
+        Called once, on any thread, when the Cancel button is clicked.
+    detach_on_interrupt
+        Whether an interrupt ends only the wait, and the job continues.
+    on_change
+        Called with each new view, on the thread that reports it.
     job_id : str
         The id of the job, once it has started.
     """

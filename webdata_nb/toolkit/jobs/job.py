@@ -26,7 +26,7 @@ from webdata_nb.toolkit.client import job_wait
 from webdata_nb.toolkit.client.client import Client
 from webdata_nb.toolkit.display import bars
 from webdata_nb.toolkit.display import progress as display
-from webdata_nb.toolkit.display.bars import UNITS
+from webdata_nb.toolkit.display.bars import UNITS, View
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.frames import exports, frame, receipt
 from webdata_nb.toolkit.frames.rows import CallResult
@@ -227,14 +227,12 @@ class Job:
         """
         if self._end_was_shown:
             options = replace(options, settings=replace(options.settings, progress=False))
+        description = f"{self.kind} {receipt.shorten(self.subject or self.job_id)}"
         return show_progress(
-            f"{self.kind} {receipt.shorten(self.subject or self.job_id)}",
-            self._progress.total,
+            View(description, self._progress.total, unit=UNITS[self.kind], name=name),
             options,
-            unit=UNITS[self.kind],
             on_cancel=self._cancel_quietly,
             detach_on_interrupt=True,
-            name=name,
         )
 
     def _client(self) -> AbstractAsyncContextManager[Client]:

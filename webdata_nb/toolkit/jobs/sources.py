@@ -63,7 +63,7 @@ from webdata_nb.toolkit import bridge
 from webdata_nb.toolkit.cache.result_cache import JobClaim, PartialListing, ResultCache
 from webdata_nb.toolkit.client import job_wait, paging
 from webdata_nb.toolkit.client.client import Client
-from webdata_nb.toolkit.display import progress as display
+from webdata_nb.toolkit.display.bars import View
 from webdata_nb.toolkit.display.progress import Listener
 from webdata_nb.toolkit.frames import receipt, rows, storage
 from webdata_nb.toolkit.frames.rows import CallResult, JobOutcome, Row, trimmed_batch
@@ -141,21 +141,18 @@ class TaskCanceller:
 
 @asynccontextmanager
 async def show_progress(
-    description: str,
-    total: int | None,
+    view: View,
     options: CallOptions,
     *,
-    unit: str = "rows",
     on_cancel: OnCancelClick | None = None,
     detach_on_interrupt: bool = False,
-    name: str = "",
-) -> AsyncIterator[display.Listener]:
+) -> AsyncIterator[Listener]:
     """Show the progress of the block as the options ask for; yield the listener to report to.
 
     Parameters
     ----------
-    description, total, unit, detach_on_interrupt, name
-        As in `display.listener`.
+    view, detach_on_interrupt
+        As of a `Listener`.
     on_cancel
         What a click does, where it must not cancel the task that runs the block.
 
@@ -165,14 +162,11 @@ async def show_progress(
         A click cancelled the block, and the block did not return a result all the same.
     """
     canceller = TaskCanceller(on_cancel)
-    listener = display.listener(
-        description,
-        total,
+    listener = Listener(
+        view,
         options.settings.progress,
-        unit=unit,
         cancel=canceller.request,
         detach_on_interrupt=detach_on_interrupt,
-        name=name,
         on_change=options.also,
     )
     silent = options.settings.progress is False
