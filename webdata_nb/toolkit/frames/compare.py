@@ -100,6 +100,16 @@ class Change(NamedTuple):
     new_at: datetime | None
 
 
+def change_kind(old: object, new: object) -> ChangeKind:
+    """Return what happened to a row; None is one that was not there."""
+    return "added" if old is None else "removed" if new is None else "changed"
+
+
+def other_provider(old: str | None, new: str | None) -> str | None:
+    """Return the evidence of ranks by two providers; None where one is the same or not known."""
+    return f"{new} answered, and {old} before" if old and new and old != new else None
+
+
 def changes_frame(
     changes: Sequence[Change], keys: Mapping[str, Any], attrs: Mapping[str, Any]
 ) -> ResultFrame:
@@ -433,15 +443,13 @@ class _RankedResult(NamedTuple):
 
 
 def _rank_change(key: Key, old: _RankedResult | None, new: _RankedResult | None) -> Change:
-    providers = [each.provider for each in (old, new) if each is not None]
-    is_other = len(set(providers)) > 1 and None not in providers
     return Change(
-        "added" if old is None else "removed" if new is None else "changed",
+        change_kind(old, new),
         key,
         "rank",
         None if old is None else str(old.rank),
         None if new is None else str(new.rank),
-        f"{providers[1]} answered, and {providers[0]} before" if is_other else None,
+        other_provider(old.provider, new.provider) if old and new else None,
         None if old is None else old.at,
         None if new is None else new.at,
     )
@@ -580,7 +588,7 @@ def diff(
     for key in {**before.indices, **after.indices}:
         was, now = before.row(key), after.row(key)
         at = before.time(key), after.time(key)
-        change: ChangeKind = "added" if was is None else "removed" if now is None else "changed"
+        change = change_kind(was, now)
         if was is not None and now is not None:
             unread = before.has_failed(key) or after.has_failed(key)
             fields = [

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from webdata_nb.suggestions import counted
-from webdata_nb.toolkit.frames.compare import ChangeKind, changed_text
+from webdata_nb.toolkit.frames.compare import CHANGE_KINDS, ChangeKind, change_kind, changed_text
 from webdata_nb.toolkit.frames.receipt import shorten
 from webdata_nb.toolkit.sites.watched_pages import PageVersion, SeenUrl, SiteVisit
 
@@ -239,7 +239,7 @@ class _SeenSite:
     ) -> PageChange:
         known, visit = self._known, self._visit
         return PageChange(
-            "added" if old is None else "removed" if new is None else "changed",
+            change_kind(old, new),
             url,
             name,
             None if old is None else old.values.get(name or ""),
@@ -301,11 +301,12 @@ def watch_receipt(
     text = _FIRST
     counts: dict[str, int] = {}
     if known is not None and comparison is not None:
-        kinds: tuple[ChangeKind, ...] = ("changed", "added", "removed")
-        for kind in kinds:
+        for kind in CHANGE_KINDS:
             counts[kind] = len({each.url for each in comparison.changes if each.change == kind})
         counts |= {"kept": comparison.kept, "first_read": comparison.first_read}
-        changed = [f"{counted(counts[kind], 'page')} {kind}" for kind in kinds if counts[kind]]
+        changed = [
+            f"{counted(counts[kind], 'page')} {kind}" for kind in CHANGE_KINDS if counts[kind]
+        ]
         parts = changed or ["no change"]
         if comparison.kept:
             parts.append(f"{comparison.kept} not read, which keep their values")

@@ -521,10 +521,8 @@ def _changes_of(
     times: tuple[datetime, datetime] = (was["taken_at"], now["taken_at"])
     is_seen_by_one = (old is None and new and new > depth) or (new is None and old and old > depth)
     if old != new and not is_seen_by_one:
-        providers = was["provider"], now["provider"]
-        if None not in providers and providers[0] != providers[1]:
-            evidence: str | None = f"{providers[1]} answered, and {providers[0]} before"
-        else:
+        evidence = compare.other_provider(was["provider"], now["provider"])
+        if evidence is None:
             sides = [above.get((row["snapshot"], *key), []) for row in (was, now)]
             is_worse = new is None or (old is not None and new > old)
             fewer, more = sides if is_worse else reversed(sides)
@@ -534,9 +532,7 @@ def _changes_of(
             rest = f" and {len(passed) - _LISTED} more" if len(passed) > _LISTED else ""
             word = "now above" if is_worse else "no longer above"
             evidence = f"{word}: {listed}{rest}" if passed else None
-        kind: compare.ChangeKind = (
-            "added" if old is None else "removed" if new is None else "changed"
-        )
+        kind = compare.change_kind(old, new)
         texts = (None if old is None else str(old), None if new is None else str(new))
         yield Change(kind, (*key, url), "rank", *texts, evidence, *times)
     if was["url"] and now["url"] and result_key(was["url"]) != result_key(now["url"]):
