@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,14 +115,14 @@ def _batch_rows(stream: object) -> int | None:
     """Return the rows of each frame of a stream; None without one."""
     if isinstance(stream, bool):
         return BATCH_ROWS if stream else None
-    try:
+    rows = 0
+    with suppress(InvalidArgument):
         rows = arguments.check_integer("stream", stream, minimum=1)
-        arguments.check_maximum("stream", rows, PER_PAGE[1])
-    except InvalidArgument:
+    if not 0 < rows <= PER_PAGE[1]:
         raise InvalidArgument(
             f"stream must be True, False or the rows of each frame, 1 to {PER_PAGE[1]}; it is "
             f"{format_value(stream)}"
-        ) from None
+        )
     return rows
 
 

@@ -18,7 +18,6 @@ from webdata_nb import settings
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.suggestions import counted, format_value
 from webdata_nb.toolkit.display import plots, tables
-from webdata_nb.toolkit.display import tables as drawing
 from webdata_nb.toolkit.display.bars import leave_receipt_to_table
 from webdata_nb.toolkit.display.plots import RankTrack, SiteColors, SitePage
 from webdata_nb.toolkit.display.tables import PictureBudget, table_markup
@@ -78,7 +77,7 @@ def gallery(df: pd.DataFrame, *, max_cards: int = 60) -> Gallery:
     most = arguments.check_integer("max_cards", max_cards, minimum=1)
     rows = df.head(most).to_dict(orient="records")
     records_list = [{str(name): value for name, value in row.items()} for row in rows]
-    return drawing.gallery(records_list, left_out=max(0, len(df) - most))
+    return tables.gallery(records_list, left_out=max(0, len(df) - most))
 
 
 def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
@@ -114,8 +113,7 @@ def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
     >>> show(df, max_rows=2)
     Sheet of 2 rows
     """
-    if not isinstance(df, frame.DATA_FRAME):
-        raise InvalidArgument(f"df must be a pandas DataFrame; it is {format_value(df)}")
+    frame.require_frame(df)
     most = arguments.check_integer("max_rows", max_rows, minimum=1)
     return tables.sheet(
         [str(name) for name in df.columns],
@@ -661,7 +659,7 @@ def audit_report(findings: pd.DataFrame, path: str | Path) -> Path:
     """
     _require_findings(findings)
     target = arguments.check_file_path("path", path)
-    exports.require_suffix("path", path, (".html", ".htm"))
+    exports.require_suffix("path", path, exports.PAGE_SUFFIXES)
     meanings = {kind.name: kind.meaning for kind in issue_kinds().values()}
     subject = frame.receipt_text(findings, "subject")
     text = report_html(_report_kinds(findings), meanings, subject=subject, pages=_pages(findings))

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 _PLACE_COLUMNS: Final = frozenset(
     {"url", "rank", "snippet", "provider", "id", "depth", "start_url", "scraped", "query", "extra"}
 )
-_LABELS: Final = {"start_url": "url"}
+# The argument that a column of labels has the values of, where it has another name.
+_ARGUMENTS: Final = {"start_url": "url"}
 
 
 async def aretry_failed(
@@ -121,7 +122,7 @@ async def aretry_failed(
             "the frame is of an archive, in which the pages that failed fail again; crawl_df with "
             "their URLs requests them from their sites"
         )
-    backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
+    backend = frame.backend_of(df)
     call = CallOptions.of(
         session=session, progress=progress, cache=True, timeout=timeout, dtype_backend=backend
     )
@@ -228,7 +229,7 @@ class _Retry:
     def _input(self, place: int) -> Input:
         labels = {name: input_rows.texts_at(self._df, name, [place])[0] for name in self._labels}
         labelled: dict[str, Any] = {
-            _LABELS.get(name, name): value for name, value in labels.items()
+            _ARGUMENTS.get(name, name): value for name, value in labels.items()
         }
         request = {name: value for name, value in self._request.items() if name not in labelled}
         if self._kind == "search":
@@ -259,7 +260,6 @@ def _with_receipt(
 
 # The first argument of the function of each kind, and the columns that name several inputs.
 _SUBJECTS: Final = {"search": "query", "crawl": "url", "creatives": "advertiser"}
-_ARGUMENTS: Final = {"start_url": "url"}
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "search": search_df,
     "crawl": crawl_df,
@@ -292,7 +292,7 @@ def repeat_call(
             f"the frame comes from the service {receipt.get('service')}, and this call would ask "
             f"{service}: pass session=connect(...) of the first"
         )
-    backend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
+    backend = frame.backend_of(df)
     arguments = {**_arguments(df, receipt), **options, "refresh": True, "dtype_backend": backend}
     if kind == "creatives" and secrets:
         raise InvalidArgument(f"creatives_df has no {' and '.join(secrets)}")

@@ -232,8 +232,7 @@ def chunks_df(
         [pa.array([row.get(name) for row in rows], kind) for name, kind in _COLUMNS.items()],
         names=list(_COLUMNS),
     )
-    backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
-    return frame.build(table, attrs=attrs, dtype_backend=backend)
+    return frame.build(table, attrs=attrs, dtype_backend=frame.backend_of(df))
 
 
 def _counter(tokens: object) -> tuple[str, TokenCounter]:

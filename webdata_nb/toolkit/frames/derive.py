@@ -304,8 +304,9 @@ def to_frame(
             values = [None if value is None else dumps(value) for value in values]
         fitting = [_value_or_none(value, field.type) for value in values]
         columns.append(pa.array(fitting, field.type))
-    backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
-    return frame.build(pa.table(columns, schema=schema), attrs=attrs, dtype_backend=backend)
+    return frame.build(
+        pa.table(columns, schema=schema), attrs=attrs, dtype_backend=frame.backend_of(df)
+    )
 
 
 def _value_or_none(value: Any, data_type: pa.DataType) -> Any:

@@ -728,9 +728,10 @@ def _value(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def is_arrow_backed(df: pd.DataFrame) -> bool:
-    """Return whether a frame was built with `dtype_backend="pyarrow"`."""
-    return any(isinstance(dtype, pd.ArrowDtype) for dtype in df.dtypes)
+def backend_of(df: pd.DataFrame) -> DtypeBackend:
+    """Return the `dtype_backend` that a frame was built with."""
+    has_arrow = any(isinstance(dtype, pd.ArrowDtype) for dtype in df.dtypes)
+    return "pyarrow" if has_arrow else "pandas"
 
 
 def to_table(df: pd.DataFrame) -> pa.Table:

@@ -401,12 +401,6 @@ def check_out_path(value: object) -> Path | str | None:
     return path
 
 
-def check_maximum(name: str, value: int, maximum: int) -> None:
-    """Raise if a number is too large."""
-    if value > maximum:
-        raise InvalidArgument(f"{name} must be {maximum} or less; it is {value}")
-
-
 def check_requirement(name: str, value: object, required: str) -> None:
     """Raise if an argument has no effect because another one is missing."""
     if value is not None:

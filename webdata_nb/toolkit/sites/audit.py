@@ -943,5 +943,5 @@ def audit_df(df: pd.DataFrame, *, fold: bool = True) -> pd.DataFrame:
         "count": [each.count for _, each in ranked],
         "reach": [each.reach for _, each in ranked],
     }
-    backend: frame.DtypeBackend = "pyarrow" if frame.is_arrow_backed(df) else "pandas"
-    return frame.build(pa.table(columns, schema=_SCHEMA), attrs=attrs, dtype_backend=backend)
+    table = pa.table(columns, schema=_SCHEMA)
+    return frame.build(table, attrs=attrs, dtype_backend=frame.backend_of(df))
