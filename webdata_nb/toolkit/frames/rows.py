@@ -207,9 +207,6 @@ Pool: TypeAlias = pa.MemoryPool | None
 
 _MISFIT: Final = object()
 _CHUNK: Final = 128
-_INT32: Final = (-(2**31), 2**31 - 1)
-_INT64: Final = (-(2**63), 2**63 - 1)
-_INT16: Final = (-(2**15), 2**15 - 1)
 _REFUSED: Final = (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeError, OverflowError)
 
 
@@ -541,11 +538,12 @@ def _encode_texts(value: Any) -> Any:
     return _MISFIT
 
 
-def _encode_integer(value: Any, bounds: tuple[int, int]) -> Any:
+def _encode_integer(value: Any, data_type: pa.DataType) -> Any:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     fits = isinstance(value, int) and not isinstance(value, bool)
-    return value if fits and bounds[0] <= value <= bounds[1] else _MISFIT
+    beyond = 2 ** (data_type.bit_width - 1)
+    return value if fits and -beyond <= value < beyond else _MISFIT
 
 
 def _encode_float(value: Any) -> Any:
@@ -610,9 +608,10 @@ _ENCODERS: Final[dict[object, tuple[Encode, Callable[[Values], Values | None]]]]
         each: (partial(_encode_items, data_type=each), partial(_if_items, data_type=each))
         for each in schemas.ITEM_TYPES.values()
     },
-    pa.int32(): (partial(_encode_integer, bounds=_INT32), partial(_if_only, types=(int,))),
-    pa.int64(): (partial(_encode_integer, bounds=_INT64), partial(_if_only, types=(int,))),
-    pa.int16(): (partial(_encode_integer, bounds=_INT16), partial(_if_only, types=(int,))),
+    **{
+        each: (partial(_encode_integer, data_type=each), partial(_if_only, types=(int,)))
+        for each in (pa.int16(), pa.int32(), pa.int64())
+    },
     pa.float64(): (_encode_float, partial(_if_only, types=(int, float))),
     pa.bool_(): (
         lambda value: value if isinstance(value, bool) else _MISFIT,
