@@ -118,8 +118,7 @@ class _Schema:
         if not isinstance(request, Mapping):
             return cls({})
         options = request.get("scrape_options") or request
-        extract = options.get("extract") if isinstance(options, Mapping) else None
-        schema = extract.get("schema") if isinstance(extract, Mapping) else None
+        schema = value_at(options, ("extract", "schema"))
         return cls(schema if isinstance(schema, Mapping) else {})
 
     def paths(self) -> list[tuple[str, ...]]:
@@ -324,8 +323,7 @@ def values_of(data: Any, pointer: str = "", depth: int = 0) -> Iterator[tuple[st
     if isinstance(data, Mapping | list) and depth < _MAX_VALUE_DEPTH:
         pairs = data.items() if isinstance(data, Mapping) else enumerate(data)
         for name, value in pairs:
-            step = str(name).replace("~", "~0").replace("/", "~1")
-            yield from values_of(value, f"{pointer}/{step}", depth + 1)
+            yield from values_of(value, pointer + pointer_of([str(name)]), depth + 1)
     elif _is_value(data):
         yield pointer, data
 

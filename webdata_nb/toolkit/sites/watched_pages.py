@@ -89,20 +89,16 @@ class WatchedFields:
 
     def values(self, row: Mapping[str, Any]) -> dict[str, str | None]:
         """Return the values of a row as text."""
-        metadata, extract = row.get("metadata"), row.get(_EXTRACT)
         values = {name: row.get(name) for name in self.columns}
         if _DESCRIPTION in values:
-            values[_DESCRIPTION] = (
-                metadata.get(_DESCRIPTION) if isinstance(metadata, dict) else None
-            )
+            values[_DESCRIPTION] = value_at(row, ("metadata", _DESCRIPTION))
         for name, path in self.extracted.items():
-            values[name] = value_at(extract, path)
+            values[name] = value_at(row.get(_EXTRACT), path)
         return {name: text_of(value) for name, value in values.items()}
 
     def quotes(self, row: Mapping[str, Any]) -> dict[str, str]:
         """Return where the page of a row has the extracted values: a quote, or their source."""
-        metadata = row.get("metadata")
-        details = metadata.get(_EXTRACT) if isinstance(metadata, dict) else None
+        details = value_at(row, ("metadata", _EXTRACT))
         found = {name: _quote(details, path) for name, path in self.extracted.items() if details}
         return {name: quote for name, quote in found.items() if quote}
 
@@ -120,12 +116,8 @@ class WatchedFields:
 
 def _quote(details: Mapping[str, Any], path: FieldPath) -> str:
     pointer = pointer_of(path)
-    evidence = details.get("evidence")
-    values = evidence.get("values") if isinstance(evidence, Mapping) else None
-    place = values.get(pointer) if isinstance(values, Mapping) else None
-    quote = place.get("quote") if isinstance(place, Mapping) else None
-    provenance = details.get("provenance")
-    source = provenance.get(pointer) if isinstance(provenance, Mapping) else None
+    quote = value_at(details, ("evidence", "values", pointer, "quote"))
+    source = value_at(details, ("provenance", pointer))
     return next((str(each) for each in (quote, source) if each), "")
 
 
@@ -238,11 +230,9 @@ class SiteVisit:
                 outcome = f"failed:http_{status}" if status else "failed:"
                 others[row["url"]] = SeenUrl(outcome, row["error"] or "")
                 continue
-            metadata = row.get("metadata")
-            final_url = metadata.get("final_url") if isinstance(metadata, dict) else None
             page = PageVersion(
                 row["url"],
-                final_url or row["url"],
+                value_at(row, ("metadata", "final_url")) or row["url"],
                 row["content_hash"],
                 row["fetched_at"] or at,
                 job_id,
