@@ -229,15 +229,13 @@ def test_timeout_error_of_job_is_no_tick(portal: Portal) -> None:
 # ------------------------------------------------------------------------------ cancel, interrupt
 
 
-def test_cancel_from_tick_waits_for_clean_up(portal: Portal) -> None:
+def test_cancelled_call_waits_for_clean_up(portal: Portal) -> None:
     sleeper = Sleeper()
-
-    def tick(future: concurrent.futures.Future[str]) -> None:
-        if sleeper.began.is_set():
-            future.cancel()
-
+    call = portal.submit(sleeper.run())
+    assert sleeper.began.wait(10)
+    assert call.cancel()
     with pytest.raises(concurrent.futures.CancelledError):
-        portal.run(sleeper.run(), tick=tick)
+        call.result(10)
     assert sleeper.cleaned.is_set()
 
 
@@ -252,11 +250,10 @@ def test_cancelled_call_may_return_result(portal: Portal) -> None:
             return [1, 2]
         return []
 
-    def tick(future: concurrent.futures.Future[list[int]]) -> None:
-        if began.is_set():
-            future.cancel()
-
-    assert portal.run(partial(), tick=tick) == [1, 2]
+    call = portal.submit(partial())
+    assert began.wait(10)
+    assert call.cancel()
+    assert call.result(10) == [1, 2]
 
 
 def test_cancel_of_finished_call_does_nothing(portal: Portal) -> None:

@@ -279,21 +279,8 @@ class Portal:
         """Schedule `callback` on the portal's loop, from any thread."""
         self._running_loop().call_soon_threadsafe(callback, *args)
 
-    def run(
-        self,
-        coro: Coroutine[Any, Any, T],
-        *,
-        tick: Callable[[concurrent.futures.Future[T]], object] | None = None,
-    ) -> T:
+    def run(self, coro: Coroutine[Any, Any, T]) -> T:
         """Run `coro` on the portal, wait for it, and return its result.
-
-        Parameters
-        ----------
-        coro : Coroutine
-            The coroutine to run.
-        tick : Callable[[Future], object], optional
-            Called every 50 ms on the waiting thread with the call's future, whose `cancel()`
-            cancels the task.
 
         Raises
         ------
@@ -312,8 +299,6 @@ class Portal:
             raise
         hang_at_exit()
         call = self._call(coro)
-        if tick is not None:
-            call.ticks.add(functools.partial(tick, call))
         # Before the start, so that a cancellation during the start counts.
         caller = CallerTask()
         try:

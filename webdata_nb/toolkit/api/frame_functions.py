@@ -117,7 +117,7 @@ def _batch_rows(stream: object) -> int | None:
         return BATCH_ROWS if stream else None
     rows = 0
     with suppress(InvalidArgument):
-        rows = arguments.check_integer("stream", stream, minimum=1)
+        rows = arguments.check_count("stream", stream)
     if not 0 < rows <= PER_PAGE[1]:
         raise InvalidArgument(
             f"stream must be True, False or the rows of each frame, 1 to {PER_PAGE[1]}; it is "
@@ -556,7 +556,7 @@ async def arecords_df(
     if by not in ("record", "page"):
         raise InvalidArgument(f'by must be "record" or "page"; it is {format_value(by)}')
     if group is not None:
-        arguments.check_integer("group", group, minimum=1)
+        arguments.check_count("group", group)
     if groups and group is not None:
         raise InvalidArgument("groups=True lists the groups: pass it without group")
     # The parser is loaded only here.
@@ -1058,11 +1058,11 @@ def history_df(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs)
         if each.labels:
             rows = InputRows(each.labels, table, snapshot.at)
             table = input_rows.stack_inputs(each.spec.op, each.spec.columns, [rows])
-        tables.append(input_rows.with_time("taken_at", table, snapshot.call[1]))
+        tables.append(input_rows.with_taken_at(table, snapshot.call[1]))
     if not tables:
         table = input_rows.stack_inputs(spec.op, spec.columns, [InputRows(labels, None, None)])
         plain = table if labels else table.select(list(spec.columns))
-        tables.append(input_rows.with_time("taken_at", plain, None))
+        tables.append(input_rows.with_taken_at(plain, None))
     attrs = {"kind": f"{spec.op} history", "snapshots": len(history), "subject": spec.subject}
     return frame.build(
         input_rows.concat_tables(tables), attrs=attrs, dtype_backend=call.dtype_backend

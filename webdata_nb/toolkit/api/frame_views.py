@@ -74,7 +74,7 @@ def gallery(df: pd.DataFrame, *, max_cards: int = 60) -> Gallery:
     """
     if "creative_id" not in getattr(df, "columns", ()):
         raise InvalidArgument(f"df must be a frame of creatives_df; it is {format_value(df)}")
-    most = arguments.check_integer("max_cards", max_cards, minimum=1)
+    most = arguments.check_count("max_cards", max_cards)
     rows = df.head(most).to_dict(orient="records")
     records_list = [{str(name): value for name, value in row.items()} for row in rows]
     return tables.gallery(records_list, left_out=max(0, len(df) - most))
@@ -114,7 +114,7 @@ def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
     Sheet of 2 rows
     """
     frame.require_frame(df)
-    most = arguments.check_integer("max_rows", max_rows, minimum=1)
+    most = arguments.check_count("max_rows", max_rows)
     return tables.sheet(
         [str(name) for name in df.columns],
         frame.to_lists(df.head(most)),
@@ -1038,7 +1038,7 @@ def plot_ranks(history: pd.DataFrame, *, max_lines: int | None = None) -> Figure
     >>> figure.axes[0].get_ylabel()
     'rank'
     """
-    most = None if max_lines is None else arguments.check_integer("max_lines", max_lines, minimum=1)
+    most = None if max_lines is None else arguments.check_count("max_lines", max_lines)
     if ranks.has_ranks(history):
         times = [each.at for each in ranks.snapshots_of(history)]
         every = [RankTrack(name, tuple(states)) for name, states in ranks.rank_tracks(history)]

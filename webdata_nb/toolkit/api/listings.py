@@ -90,7 +90,7 @@ async def aadvertisers_df(
     """
     if not isinstance(query, str) or not query.strip():
         raise InvalidArgument(f"query must be a name or a domain; it is {format_value(query)}")
-    limit = arguments.check_integer("limit", limit, minimum=1)
+    limit = arguments.check_count("limit", limit)
     if limit > limits.ADVERTISERS[1]:
         raise InvalidArgument(f"limit must be at most {limits.ADVERTISERS[1]}; it is {limit}")
     call = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
@@ -201,7 +201,7 @@ async def acaptures_df(
     values = {"url": url, "source": source, "match": match, **time_bounds}
     request = arguments.build_request(CapturesRequest, values)
     if max_rows is not None:
-        max_rows = arguments.check_integer("max_rows", max_rows, minimum=1)
+        max_rows = arguments.check_count("max_rows", max_rows)
     call = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
     if call.settings.offline:
         raise OfflineError("an archive is asked anew at each call, and offline mode is on")

@@ -152,11 +152,6 @@ class _Connections:
 _CONNECTIONS: Final = _Connections()
 
 
-def lend_connection(call: PartitionCall, connection: Connection) -> None:
-    """Let workers that are threads of this process use the connection of the call."""
-    _CONNECTIONS.lent[call.run_id] = connection
-
-
 def settings_check(connection: Connection, run_id: str) -> str:
     """Return the characters that tell whether a worker has the settings of the notebook."""
     scope = connection.scope(connection.settings())
@@ -452,7 +447,8 @@ async def _check_before_start(batch: PartitionedCall, missing: Sequence[int]) ->
 def _check_cluster(batch: PartitionedCall, executor: DaskExecutor) -> None:
     executor.check()
     call = batch.call
-    lend_connection(call, batch.options.connection)
+    # Workers that are threads of this process use it.
+    _CONNECTIONS.lent[call.run_id] = batch.options.connection
     states = executor.run_on_each_worker(worker_state, call)
     base_url = batch.options.settings.base_url
     for address, state in states.items():

@@ -571,9 +571,9 @@ def _draw_panels(
         scale.prepare(axes, list(dict.fromkeys([1, max(1, scale.lowest // 2)])), 7)
         scale.draw(axes, times, track, _direction(track)[0], size=2.6)
         last = track.last(scale.wanted)
-        room = points - _text_width(f"{last}  ", 8)
+        room = points - _text_width(f"{last}  ")
         name, most = shorten(track.name, 60), 60
-        while _text_width(name, 8) > room and most > 1:
+        while _text_width(name) > room and most > 1:
             most = min(most, len(name)) - 1
             name = shorten(track.name, most)
         axes.set_title(name, loc="left", fontsize=8, pad=3, color=figure_theme(figure).ink)
@@ -607,11 +607,11 @@ def _set_snapshot_ticks(axes: Axes, times: Sequence[Any], most: int) -> None:
         axes.margins(x=0.03)
 
 
-def _text_width(text: str, size: float) -> float:
-    """Return the width of a text in points."""
+def _text_width(text: str) -> float:
+    """Return the width of a text of 8 points in points."""
     from matplotlib.textpath import TextPath  # noqa: PLC0415 - as above
 
-    return float(TextPath((0, 0), text or " ", size=size).get_extents().width)
+    return float(TextPath((0, 0), text or " ", size=_FONT_SIZE).get_extents().width)
 
 
 def _direction(track: RankTrack) -> tuple[str, str]:

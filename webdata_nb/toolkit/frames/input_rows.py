@@ -81,11 +81,11 @@ def _with_labels(op: TableName, names: Sequence[str], part: InputRows) -> pa.Tab
     return pa.concat_tables([stacked, pa.table(cells, schema=schema)])
 
 
-def with_time(name: str, table: pa.Table, at: datetime | None) -> pa.Table:
-    """Return `table` with a timestamp as the first column."""
-    fetched_at = pa.array([at] * table.num_rows, schemas.WHEN)
-    field: pa.Field[Any] = pa.field(name, schemas.WHEN)
-    return table.replace_schema_metadata(None).add_column(0, field, fetched_at)
+def with_taken_at(table: pa.Table, at: datetime | None) -> pa.Table:
+    """Return `table` with the time of its snapshot as the first column."""
+    taken_at = pa.array([at] * table.num_rows, schemas.WHEN)
+    field: pa.Field[Any] = pa.field("taken_at", schemas.WHEN)
+    return table.replace_schema_metadata(None).add_column(0, field, taken_at)
 
 
 def concat_tables(tables: Sequence[pa.Table]) -> pa.Table:

@@ -82,7 +82,7 @@ async def ajobs_df(
     >>> jobs_df(limit=1)["type"].tolist()
     ['crawl']
     """
-    newest = arguments.check_integer("limit", limit, minimum=1)
+    newest = arguments.check_count("limit", limit)
     options = CallOptions.of(session=session, timeout=timeout, dtype_backend=dtype_backend)
     return await listing_frame(
         "jobs", {"limit": newest}, options, lambda client: paging.all_jobs(client, newest=newest)

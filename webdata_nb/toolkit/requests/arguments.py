@@ -277,14 +277,14 @@ def _suggestion(problem: Mapping[str, Any], value: object) -> str | None:
     return None
 
 
-def check_seconds(name: str, value: object, *, minimum: float = 0.0) -> float | None:
+def check_seconds(name: str, value: object) -> float | None:
     """Return a duration in seconds, or None."""
     if value is None:
         return None
     if (duration := seconds(value)) is None:
         raise InvalidArgument(f"{name} must be {DURATION}; it is {format_value(value)}")
-    if duration < minimum:
-        raise InvalidArgument(f"{name} must be {minimum:g} seconds or more; it is {duration:g}")
+    if duration < 0:
+        raise InvalidArgument(f"{name} must be 0 seconds or more; it is {duration:g}")
     return duration
 
 
@@ -345,12 +345,12 @@ def time_text(name: str, value: object) -> str:
     )
 
 
-def check_integer(name: str, value: object, *, minimum: int) -> int:
-    """Return a whole number of at least `minimum`."""
+def check_count(name: str, value: object) -> int:
+    """Return a whole number from 1."""
     number = _to_json_types(value)
-    if isinstance(number, bool) or not isinstance(number, int) or number < minimum:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise InvalidArgument(
-            f"{name} must be a whole number, {minimum} or more; it is {format_value(value)}"
+            f"{name} must be a whole number, 1 or more; it is {format_value(value)}"
         )
     return number
 
@@ -588,7 +588,7 @@ class FanOutOptions:
         check_choice("on_error", on_error, get_args(OnError))
         partition = options.get("partition")
         if partition is not None:
-            partition = check_integer("partition", partition, minimum=1)
+            partition = check_count("partition", partition)
         own = cls(
             on_error,
             partition=partition,

@@ -567,7 +567,7 @@ class JobSpec:
         """Build a listing of an advertiser's creatives; raises as `search`."""
         most = {"limit": options.pop("limit", None), "max_rows": options.pop("max_rows", None)}
         given = {
-            name: arguments.check_integer(name, value, minimum=1)
+            name: arguments.check_count(name, value)
             for name, value in most.items()
             if value is not None
         }
