@@ -7,6 +7,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -278,7 +279,8 @@ class JobQueue:
         """
         rows = await self.database.read("journal", job_id=job_id, start=start, count=count)
         entries = list(map(entry_of_row, rows))
-        journals = await self.contents.convert(entries, _journal_or_none)
+        read = partial(_read_or_none, journal_of, "the journal entry of %s is left out: %s")
+        journals = await self.contents.convert(entries, read)
         return [
             replace(entry, journal=journal)
             for entry, journal in zip(entries, journals, strict=True)
@@ -301,7 +303,8 @@ class JobQueue:
             "whole_entry", account_id=account_id, job_id=job_id, ordinal=ordinal
         )
         pages = [entry_of_row(row) for row in rows if row["page"] is not None]
-        return next(iter(await self.contents.convert(pages, _whole_or_none)), None)
+        read = partial(_read_or_none, whole_entry, "the page %s is not used again: %s")
+        return next(iter(await self.contents.convert(pages, read)), None)
 
     async def pinned_files(self, job_id: str) -> dict[str, bytes]:
         """Return the files that earlier attempts pinned, such as robots.txt, by name."""
@@ -411,21 +414,12 @@ def event_fields(job: JobRecord) -> dict[str, Any]:
     return {"job": job.id, "account": job.account_id, "key": job.key_id, "kind": job.kind}
 
 
-def _journal_or_none(page: JournalEntry) -> bytes | None:
-    """Return the journal of an entry; None if it is damaged, so that its page is fetched again."""
+def _read_or_none(read: Callable[[JournalEntry], T], problem: str, page: JournalEntry) -> T | None:
+    """Return what `read` finds in an entry; None if it is damaged, so that it is fetched again."""
     try:
-        return journal_of(page)
+        return read(page)
     except DamagedContent as error:
-        log.warning("the journal entry of %s is left out: %s", page.url, error)
-        return None
-
-
-def _whole_or_none(page: JournalEntry) -> JournalEntry | None:
-    """Return a stored page; None if it is damaged, so that it is fetched again."""
-    try:
-        return whole_entry(page)
-    except DamagedContent as error:
-        log.warning("the page %s is not used again: %s", page.url, error)
+        log.warning(problem, page.url, error)
         return None
 
 
