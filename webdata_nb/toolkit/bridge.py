@@ -311,6 +311,12 @@ class Portal:
         finally:
             call.ticks.run()
 
+    async def call(self, coro: Coroutine[Any, Any, T]) -> T:
+        """Await `coro` on the portal's loop, from any loop."""
+        if self.is_current():
+            return await coro
+        return await asyncio.wrap_future(self.submit(coro))
+
     def is_current(self) -> bool:
         """Whether the caller runs on the portal's own thread."""
         return threading.current_thread() is self._thread

@@ -14,12 +14,12 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self
 
 import orjson
 
@@ -37,7 +37,6 @@ OnStart = local.OnStart
 LOCAL: Final = "local"
 
 log: Final = logging.getLogger("webdata_nb")
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +276,7 @@ class Connection:
                 "offline mode is on (options.offline, WEBDATA_OFFLINE): nothing was sent"
             )
         since = time.monotonic() - seen_s
-        target, shared_loop = await _on_portal(self._pool.target(call_settings, since, on_start))
+        target, shared_loop = await PORTAL.call(self._pool.target(call_settings, since, on_start))
         # A reference to this connection would keep its pool from being closed.
         locate = partial(_current_address, self._pool, call_settings)
         if asyncio.get_running_loop() is shared_loop:
@@ -294,7 +293,7 @@ class Connection:
 
         A later call opens new ones.
         """
-        await asyncio.wrap_future(PORTAL.submit(self._pool.close()))
+        await PORTAL.call(self._pool.close())
 
     close: Final = synced(aclose)
 
@@ -331,15 +330,8 @@ class Connection:
 
 async def _current_address(pool: ClientPool, call_settings: Settings) -> Address | None:
     """Return the present address of the local service; None if it was stopped."""
-    target = await _on_portal(pool.relocated(call_settings))
+    target = await PORTAL.call(pool.relocated(call_settings))
     return None if target is None else target.address
-
-
-async def _on_portal(coroutine: Coroutine[Any, Any, _T]) -> _T:
-    """Await a coroutine on the portal's loop, from any loop."""
-    if PORTAL.is_current():
-        return await coroutine
-    return await asyncio.wrap_future(PORTAL.submit(coroutine))
 
 
 def _restored(kind: type[Connection], base_url: str | None, api_key: str | None) -> Connection:

@@ -171,11 +171,11 @@ class Receiver:
         PORTAL.run(self._close())
 
     async def __aenter__(self) -> Self:
-        await asyncio.wrap_future(PORTAL.submit(self._open()))
+        await PORTAL.call(self._open())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.wrap_future(PORTAL.submit(self._close()))
+        await PORTAL.call(self._close())
 
     async def _open(self) -> None:
         from aiohttp import web  # noqa: PLC0415 - a server, for the few who receive
@@ -223,7 +223,7 @@ class Receiver:
 
     async def _events(self) -> AsyncGenerator[Received, None]:
         while True:
-            event = await asyncio.wrap_future(PORTAL.submit(self._next()))
+            event = await PORTAL.call(self._next())
             yield event
             if event.terminal:
                 return
