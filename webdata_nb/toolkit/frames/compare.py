@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import zip_longest
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -299,15 +300,9 @@ def _marked_lines(old: str | None, new: str | None) -> list[str]:
     if old is None or new is None:
         line, mark = (new, "+") if old is None else (old, "-")
         return [f"{mark} {_cut(line or '')}"]
-    start = max(0, _equal_characters(old, new) - _CONTEXT)
-    end = max(0, _equal_characters(old[::-1], new[::-1]) - _CONTEXT)
+    start = max(0, len(commonprefix([old, new])) - _CONTEXT)  # noqa: RUF071 - of characters
+    end = max(0, len(commonprefix([old[::-1], new[::-1]])) - _CONTEXT)  # noqa: RUF071 - as above
     return [f"{mark} {_part(line, start, end)}" for mark, line in (("-", old), ("+", new))]
-
-
-def _equal_characters(a: str, b: str) -> int:
-    """Return how many characters two texts have in common at their begin."""
-    differing = (place for place, pair in enumerate(zip(a, b, strict=False)) if pair[0] != pair[1])
-    return next(differing, min(len(a), len(b)))
 
 
 def _part(line: str, start: int, end: int) -> str:

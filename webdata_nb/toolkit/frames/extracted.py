@@ -16,7 +16,7 @@ import pyarrow as pa
 from webdata_nb.contract.replies import VerifiedPage
 from webdata_nb.errors import InvalidArgument
 from webdata_nb.foreign_json import well_formed
-from webdata_nb.suggestions import format_value
+from webdata_nb.suggestions import counted, format_value
 from webdata_nb.toolkit.frames import frame, schemas
 from webdata_nb.toolkit.frames.frame import CallReceipt, NestedArray, ResultFrame
 from webdata_nb.toolkit.frames.rows import decoded, dumps
@@ -346,7 +346,7 @@ def build(rows: Sequence[ExtractedRow], pages: Sequence[VerifiedPage]) -> pd.Dat
     verified = frame.build(pa.table(arrays, schema=_VERDICT_SCHEMA))
     found = Counter(entry[_VERDICT_SCHEMA.get_field_index("verdict")] for entry in entries)
     counts = {name: found[name] for name in VERDICTS if found[name]}
-    line = f"verify: {_count(len(entries), 'value')} of {_count(len(pages), 'page')}"
+    line = f"verify: {counted(len(entries), 'value')} of {counted(len(pages), 'page')}"
     if counts:
         line += f": {', '.join(f'{count} {name}' for name, count in counts.items())}"
     receipt = {"kind": "verify", "counts": {"pages": len(pages), **counts}, "line": line}
@@ -391,7 +391,3 @@ def _text(value: Any) -> str | None:
     if value is None:
         return None
     return well_formed(value) if isinstance(value, str) else dumps(value)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
