@@ -64,24 +64,16 @@ def _format_type(value: FormatValue) -> ColumnType:
     return pa.list_(pa.field("element", pa.struct([*fields, (EXTRA, TEXT)])))
 
 
-def _plain(data_type: pa.DataType, *names: str) -> list[pa.Field[Any]]:
-    return [pa.field(name, data_type) for name in names]
-
-
-def _json(*names: str) -> list[pa.Field[Any]]:
-    return [pa.field(name, TEXT, metadata={_KIND: JSON}) for name in names]
-
-
 def _has_item_type(data_type: pa.DataType) -> bool:
     return pa.types.is_list(data_type) and pa.types.is_struct(data_type.value_type)
 
 
 class _Columns(NamedTuple):
-    """Columns of one type, as one line of the table in a docstring."""
+    """Columns of one type, as one line of the table in a docstring, where that is made of them."""
 
     names: str
     type: ColumnType
-    meaning: str
+    meaning: str = ""
 
     @property
     def fields(self) -> list[pa.Field[Any]]:
@@ -93,7 +85,6 @@ class _Columns(NamedTuple):
         return [pa.field(name, storage, metadata=metadata) for name in self.names.split(", ")]
 
 
-_EXTRA: Final = _json(EXTRA)
 # Printed frames are cut in the middle, so the columns are ordered from short values to long texts.
 _FORMATS: Final = [
     _Columns(name, _format_type(value), value.meaning)
@@ -164,86 +155,87 @@ def _fields_of(columns: Iterable[_Columns]) -> list[pa.Field[Any]]:
 
 
 # The columns that a frame has whatever the request, and those that depend on it.
-_BASE: Final[dict[TableName, list[pa.Field[Any]]]] = {
-    "search": _fields_of([*_SEARCH, *_SEARCH_TEXTS]),
-    "crawl": _fields_of([*_CRAWL, *_CRAWL_TEXTS]),
+_BASE_COLUMNS: Final[dict[TableName, list[_Columns]]] = {
+    "search": [*_SEARCH, *_SEARCH_TEXTS],
+    "crawl": [*_CRAWL, *_CRAWL_TEXTS],
     "creatives": [
-        *_plain(pa.int32(), "position"),
-        *_plain(TEXT, "advertiser_id", "creative_id", "format"),
-        *_plain(WHEN, "first_shown", "last_shown"),
-        *_plain(pa.int32(), "days_shown"),
-        *_plain(pa.bool_(), "political"),
-        *_plain(TEXT, "error"),
-        *_EXTRA,
-        *_plain(TEXT, "preview_url", "advertiser_name"),
+        _Columns("position", pa.int32()),
+        _Columns("advertiser_id, creative_id, format", TEXT),
+        _Columns("first_shown, last_shown", WHEN),
+        _Columns("days_shown", pa.int32()),
+        _Columns("political", pa.bool_()),
+        _Columns("error", TEXT),
+        _Columns(EXTRA, JSON),
+        _Columns("preview_url, advertiser_name", TEXT),
     ],
     "advertisers": [
-        *_plain(pa.int32(), "rank"),
-        *_plain(TEXT, "advertiser_id", "region"),
-        *_plain(pa.int64(), "ads_min", "ads_max"),
-        *_EXTRA,
-        *_plain(TEXT, "domain", "name"),
+        _Columns("rank", pa.int32()),
+        _Columns("advertiser_id, region", TEXT),
+        _Columns("ads_min, ads_max", pa.int64()),
+        _Columns(EXTRA, JSON),
+        _Columns("domain, name", TEXT),
     ],
     "captures": [
-        *_plain(TEXT, "url"),
-        *_plain(WHEN, "captured_at"),
-        *_plain(pa.int16(), "status_code"),
-        *_plain(TEXT, "mime_type", "digest"),
-        *_plain(pa.int64(), "length"),
-        *_plain(TEXT, "index"),
-        *_plain(pa.int64(), "offset"),
-        *_EXTRA,
-        *_plain(TEXT, "archive_url"),
+        _Columns("url", TEXT),
+        _Columns("captured_at", WHEN),
+        _Columns("status_code", pa.int16()),
+        _Columns("mime_type, digest", TEXT),
+        _Columns("length", pa.int64()),
+        _Columns("index", TEXT),
+        _Columns("offset", pa.int64()),
+        _Columns(EXTRA, JSON),
+        _Columns("archive_url", TEXT),
     ],
     "engines": [
-        *_plain(TEXT, "engine"),
-        *_plain(pa.int32(), "position"),
-        *_plain(TEXT, "provider"),
-        *_plain(pa.bool_(), "usable"),
-        *_plain(pa.float64(), "resting_s"),
-        *_EXTRA,
-        *_plain(TEXT, "why"),
+        _Columns("engine", TEXT),
+        _Columns("position", pa.int32()),
+        _Columns("provider", TEXT),
+        _Columns("usable", pa.bool_()),
+        _Columns("resting_s", pa.float64()),
+        _Columns(EXTRA, JSON),
+        _Columns("why", TEXT),
     ],
     "jobs": [
-        *_plain(TEXT, "job_id", "type", "status"),
-        *_plain(WHEN, "created_at", "started_at", "finished_at"),
-        *_plain(pa.int32(), "total", "completed"),
-        *_plain(TEXT, "error"),
-        *_EXTRA,
-        *_plain(TEXT, "subject"),
+        _Columns("job_id, type, status", TEXT),
+        _Columns("created_at, started_at, finished_at", WHEN),
+        _Columns("total, completed", pa.int32()),
+        _Columns("error", TEXT),
+        _Columns(EXTRA, JSON),
+        _Columns("subject", TEXT),
     ],
     "weights": [
-        *_plain(TEXT, "platform"),
-        *_EXTRA,
-        *_plain(TEXT, "operation"),
-        *_plain(pa.float64(), "weight"),
+        _Columns("platform", TEXT),
+        _Columns(EXTRA, JSON),
+        _Columns("operation", TEXT),
+        _Columns("weight", pa.float64()),
     ],
     "usage": [
-        *_plain(TEXT, "plan"),
-        *_json("operations"),
-        *_plain(TEXTS, "scopes"),
-        *_EXTRA,
-        *_plain(WHEN, "period_start", "period_end", "key_ends_at"),
-        *_plain(pa.int32(), "active", "limit"),
-        *_plain(pa.float64(), "monthly", "monthly_left", "topup", "reserved", "used"),
+        _Columns("plan", TEXT),
+        _Columns("operations", JSON),
+        _Columns("scopes", TEXTS),
+        _Columns(EXTRA, JSON),
+        _Columns("period_start, period_end, key_ends_at", WHEN),
+        _Columns("active, limit", pa.int32()),
+        _Columns("monthly, monthly_left, topup, reserved, used", pa.float64()),
     ],
 }
+_BASE: Final = {table: _fields_of(columns) for table, columns in _BASE_COLUMNS.items()}
 _SCRAPING: Final = frozenset({"search", "crawl"})
 # The columns that each kind of enrichment adds to creatives, in their order.
 _ENRICHED: Final[list[tuple[frozenset[str], pa.Field[Any]]]] = [
     (frozenset(kinds.split()), field)
-    for kinds, fields in (
-        ("details", _plain(TEXTS, "regions")),
-        ("details", _plain(pa.int64(), "impressions_min", "impressions_max")),
-        ("details", _plain(TEXTS, "asset_urls")),
-        ("assets", _json("assets")),
-        ("previews", _json("preview")),
-        ("ocr", _plain(pa.float64(), "text_confidence")),
-        ("details", _plain(TEXT, "landing_domain")),
-        ("details ocr", _plain(TEXT, "headline", "description")),
-        ("ocr", _plain(TEXT, "text")),
+    for kinds, columns in (
+        ("details", _Columns("regions", TEXTS)),
+        ("details", _Columns("impressions_min, impressions_max", pa.int64())),
+        ("details", _Columns("asset_urls", TEXTS)),
+        ("assets", _Columns("assets", JSON)),
+        ("previews", _Columns("preview", JSON)),
+        ("ocr", _Columns("text_confidence", pa.float64())),
+        ("details", _Columns("landing_domain", TEXT)),
+        ("details ocr", _Columns("headline, description", TEXT)),
+        ("ocr", _Columns("text", TEXT)),
     )
-    for field in fields
+    for field in columns.fields
 ]
 
 _ALL_SEARCH: Final = [
