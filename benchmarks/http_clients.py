@@ -112,9 +112,7 @@ def transport_client(url: str) -> Client:
     """Return the package's connection, on the module that stands in for httpx."""
     from webdata_nb.toolkit.client import transport  # noqa: PLC0415 - after the module is chosen
 
-    connection = transport.HttpConnection(
-        url, "key", trust_env=True, headers={}, timeout_s=30.0, proxy=None, ca_bundle=None
-    )
+    connection = transport.HttpConnection(url, "key", {}, {})
 
     async def reply(path: str) -> Any:
         result = await connection.json(transport.ApiRequest("GET", path))

@@ -26,10 +26,9 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, NoReturn, TypedDict, TypeVar
+from typing import Any, Final, Literal, NamedTuple, NoReturn, TypedDict, TypeVar, Unpack
 from urllib.parse import SplitResult, urlsplit
 
 import httpx
@@ -546,6 +545,7 @@ def key_digest(base_url: str, api_key: str) -> str:
 
 
 CONNECT_S: Final = 10.0
+TIMEOUT_S: Final = 30.0
 TOTAL_FACTOR: Final = 10
 REPLY_BYTES: Final = 1 << 30
 PROBLEM_BYTES: Final = 1 << 16
@@ -590,25 +590,22 @@ class HttpConnection:
         self,
         base_url: str,
         api_key: str,
-        *,
-        trust_env: bool,
         headers: Mapping[str, str],
-        timeout_s: float,
-        proxy: str | None,
-        ca_bundle: str | None,
+        options: TransportOptions,
     ) -> None:
+        trust_env = options.get("trust_env", True)
         common = {"user-agent": f"webdata_nb/{__version__}", "accept": "application/json"}
         if api_key:
             common["authorization"] = f"Bearer {api_key}"
-        self._timeout_s = timeout_s
+        self._timeout_s = options.get("timeout_s", TIMEOUT_S)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._http = httpx.AsyncClient(
             base_url=base_url,
             headers={**common, **{name.lower(): value for name, value in headers.items()}},
             # httpx would make every proxy of the environment, also those that are not used.
             trust_env=False,
-            proxy=proxy or (environment_proxy(base_url) if trust_env else None),
-            verify=_trust(base_url, ca_bundle, trust_env=trust_env),
+            proxy=options.get("proxy") or (environment_proxy(base_url) if trust_env else None),
+            verify=_trust(base_url, options.get("ca_bundle"), trust_env=trust_env),
             follow_redirects=False,
             limits=httpx.Limits(max_connections=64, keepalive_expiry=_KEEP_ALIVE_S),
         )
@@ -836,14 +833,14 @@ class TransportOptions(TypedDict, total=False):
     """The options of a transport, which `Client` passes on.
 
     trust_env : bool
-        Whether proxies of the environment are used; False towards the local service.
+        Whether proxies of the environment are used (default True); False towards the local service.
     headers : Mapping[str, str]
         Sent with every request.
     timeout_s : float
-        Seconds without a byte after which an attempt has failed; a whole attempt takes at most
-        ten times as long.
+        Seconds without a byte after which an attempt has failed (default 30); a whole attempt takes
+        at most ten times as long.
     queue_timeout_s : float
-        Seconds for which a request queues while the plan's concurrency is used up.
+        Seconds for which a request queues while the plan's concurrency is used up (default 3600).
     proxy, ca_bundle : str, optional
         A proxy's URL, and a file of certificate authorities.
     locate : Callable, optional
@@ -862,36 +859,19 @@ class TransportOptions(TypedDict, total=False):
 class Transport:
     """Sends the requests of one client, with retries and its key's concurrency limits."""
 
-    def __init__(
-        self,
-        base_url: str,
-        api_key: str,
-        *,
-        trust_env: bool = True,
-        headers: Mapping[str, str] = _NONE,
-        timeout_s: float = 30.0,
-        queue_timeout_s: float = 3600.0,
-        proxy: str | None = None,
-        ca_bundle: str | None = None,
-        locate: Locate | None = None,
-    ) -> None:
-        self.timeout_s = timeout_s
-        self._queue_timeout_s, self._locate = queue_timeout_s, locate
-        self._connect = partial(
-            HttpConnection,
-            trust_env=trust_env,
-            timeout_s=timeout_s,
-            proxy=proxy,
-            ca_bundle=ca_bundle,
-        )
+    def __init__(self, base_url: str, api_key: str, **options: Unpack[TransportOptions]) -> None:
+        self._options = options
+        self.timeout_s: float = options.get("timeout_s", TIMEOUT_S)
+        self._queue_timeout_s = options.get("queue_timeout_s", 3600.0)
+        self._locate = options.get("locate")
         self._relocating = asyncio.Lock()
-        self._use(Address(base_url, api_key, headers))
+        self._use(Address(base_url, api_key, options.get("headers", _NONE)))
 
     def _use(self, address: Address) -> None:
         self.base_url: str = address.base_url.rstrip("/")
         self._key = checked_key(address.api_key)
         self._limiters = limiters_for_key(self.base_url, self._key)
-        self._connection = self._connect(self.base_url, self._key, headers=address.headers)
+        self._connection = HttpConnection(self.base_url, self._key, address.headers, self._options)
 
     @property
     def key_digest(self) -> str:
