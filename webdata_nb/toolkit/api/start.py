@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Unpack
 
 from webdata_nb.contract import limits
-from webdata_nb.contract.outcomes import JobKind
 from webdata_nb.errors import InvalidArgument, NotFound, PermissionDenied
 from webdata_nb.toolkit import recording
 from webdata_nb.toolkit.bridge import blocking, synced
@@ -174,32 +174,21 @@ async def ajob(job_id: str, **options: Unpack[ConnectionOptions]) -> Job:
         return started_job(recorded, call.connection, remember=False)
     job_ref = await asyncio.to_thread(find_job_ref, job_id, call)
     async with call.connection.client(call.settings) as client:
-        kind, progress = await within(call.timeout_s, _job_progress(client, job_id, job_ref))
-    job_ref = job_ref or JobRef.for_foreign_job(job_id, kind, scope.service)
+        progress = await within(call.timeout_s, _job_progress(client, job_id, job_ref))
+    job_ref = job_ref or JobRef.for_foreign_job(job_id, progress.type, scope.service)
     return Job(job_ref, call.connection, progress)
 
 
 job: Final = synced(ajob)
 
 
-async def _job_progress(
-    client: Client, job_id: str, job_ref: JobRef | None
-) -> tuple[JobKind, Progress]:
-    """Return a job's kind and progress; an unknown kind is tried as a crawl, then as a search."""
-    kinds: tuple[JobKind, ...] = ("crawl", "search")
+async def _job_progress(client: Client, job_id: str, job_ref: JobRef | None) -> Progress:
+    """Return a job's progress; one of an unknown kind is tried as a crawl, then as a search."""
     if job_ref is not None:
-        kinds = ("search",) if job_ref.op == "search" else ("crawl",)
-    for kind in kinds[:-1]:
-        try:
-            return kind, await _progress(client, kind, job_id)
-        except (NotFound, PermissionDenied):  # the key may read jobs of the other kind alone
-            continue
-    return kinds[-1], await _progress(client, kinds[-1], job_id)
-
-
-async def _progress(client: Client, kind: JobKind, job_id: str) -> Progress:
-    reply = await client.status(kind, job_id)
-    return job_wait.progress_of(kind, reply, elapsed_s=0.0)
+        return await job_wait.current_progress(client, job_ref.kind, job_id)
+    with suppress(NotFound, PermissionDenied):  # the key may read jobs of the other kind alone
+        return await job_wait.current_progress(client, "crawl", job_id)
+    return await job_wait.current_progress(client, "search", job_id)
 
 
 @with_options(ExportOptions)

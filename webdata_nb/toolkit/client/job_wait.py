@@ -128,7 +128,7 @@ async def _wait_for_end(
         # The event stream or polling meets the same error again, and handles it.
         with contextlib.suppress(errors.WebdataError):
             search = await client.search_status(job_id, wait_s=long_poll_s)
-            report(progress_of(kind, search, elapsed_s=0.0))
+            report(progress_of(kind, search))
             if search.status.terminal:
                 return JobEnd(search.status, search, has_result=True)
     end = JobEnd(JobStatus.STARTED)
@@ -205,7 +205,7 @@ class PollPacing:
     def note(self, elapsed_s: float, reply: SearchStatus | CrawlStatus) -> None:
         """Note a reply that did not end the wait."""
         self._at_s = elapsed_s
-        progress = progress_of("crawl", reply, elapsed_s=elapsed_s)
+        progress = progress_of("crawl", reply)
         total = progress.total or 0
         # Rows of a search come at once, and grow by their pages.
         rows = progress.completed if isinstance(reply, SearchStatus) else len(reply.data)
@@ -228,8 +228,15 @@ class PollPacing:
         return min(max(_MAX_HEAVY_POLL_S, elapsed_s), max(pause_s, end_s - elapsed_s))
 
 
-def progress_of(kind: JobKind, reply: SearchStatus | CrawlStatus, *, elapsed_s: float) -> Progress:
-    """Return the progress that a status reply reports."""
+async def current_progress(client: Client, kind: JobKind, job_id: str) -> Progress:
+    """Return the progress of a job, as its status has it now."""
+    return progress_of(kind, await client.status(kind, job_id))
+
+
+def progress_of(
+    kind: JobKind, reply: SearchStatus | CrawlStatus, *, elapsed_s: float = 0.0
+) -> Progress:
+    """Return the progress that a status reply reports; `elapsed_s` is for one without a time."""
     if isinstance(reply, SearchStatus):
         completed, total, receipt = reply.stated("completed_results"), reply.total_results, None
     else:

@@ -127,9 +127,7 @@ class Job:
                 self._progress = await recording.replay_job_progress(replay, self._job_ref)
                 return self._progress
             async with self._client() as client:
-                reply = await client.status(self.kind, self.job_id)
-            elapsed = reply.time_taken or 0.0
-            self._progress = job_wait.progress_of(self.kind, reply, elapsed_s=elapsed)
+                self._progress = await job_wait.current_progress(client, self.kind, self.job_id)
         return self._progress
 
     poll: Final = synced(apoll)

@@ -601,7 +601,7 @@ class JobSource(RowSource):
         """
         result = self._reply.result if isinstance(self._reply, SearchStart) else None
         if result is not None and result.status.terminal:
-            self._report(job_wait.progress_of("search", result, elapsed_s=0.0))
+            self._report(job_wait.progress_of("search", result))
         else:
             end = await self._wait(self._report, _LONG_POLL_S if self._is_brief else 0)
             result = end.result or await self.client.search_status(self.job_id)
