@@ -98,18 +98,18 @@ class ClientPool:
 
     async def target(
         self, call_settings: Settings, since: float, on_start: OnStart | None = None
-    ) -> tuple[ServiceTarget, asyncio.AbstractEventLoop]:
-        """Return the target of the call, and the loop that shares clients.
+    ) -> ServiceTarget:
+        """Return the target of the call; `loop` is the loop that shares clients from now on.
 
         A local service must have been seen alive after `since`, of the monotonic clock. Where one
         has to be started, `on_start` is called first.
         """
-        self.loop = loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         if call_settings.base_url is not None:
             proxy, bundle = call_settings.proxy, call_settings.ca_bundle
             return ServiceTarget(
                 call_settings.base_url, _key(call_settings), proxy=proxy, ca_bundle=bundle
-            ), loop
+            )
         async with self._lease_lock:
             _OPEN[self] = None
             previous = self._leases.pop(call_settings.data_dir, None)
@@ -117,7 +117,7 @@ class ClientPool:
                 call_settings, current=previous, since=since, on_start=on_start
             )
             self._leases[call_settings.data_dir] = lease
-        return ServiceTarget(lease.base_url, Secret(lease.token), lease.lease_id), loop
+        return ServiceTarget(lease.base_url, Secret(lease.token), lease.lease_id)
 
     async def relocated(self, call_settings: Settings) -> ServiceTarget | None:
         """Return the new target of the local service, which is restarted if it was killed.
@@ -126,8 +126,7 @@ class ClientPool:
         """
         if not local.is_recoverable(call_settings):
             return None
-        target, _ = await self.target(call_settings, time.monotonic())
-        return target
+        return await self.target(call_settings, time.monotonic())
 
     def client(self, target: ServiceTarget, locate: Locate) -> Client:
         """Return the shared client of `target`; call it on the portal's loop only."""
@@ -276,10 +275,10 @@ class Connection:
                 "offline mode is on (options.offline, WEBDATA_OFFLINE): nothing was sent"
             )
         since = time.monotonic() - seen_s
-        target, shared_loop = await PORTAL.call(self._pool.target(call_settings, since, on_start))
+        target = await PORTAL.call(self._pool.target(call_settings, since, on_start))
         # A reference to this connection would keep its pool from being closed.
         locate = partial(_current_address, self._pool, call_settings)
-        if asyncio.get_running_loop() is shared_loop:
+        if asyncio.get_running_loop() is self._pool.loop:
             yield self._pool.client(target, locate)
             return
         client = target.client(locate)
