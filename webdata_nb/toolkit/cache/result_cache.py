@@ -70,6 +70,7 @@ from webdata_nb.toolkit.frames import exports, frame, receipt, rows, schemas, st
 from webdata_nb.toolkit.frames.rows import CallResult, JobOutcome
 from webdata_nb.toolkit.frames.schemas import TableName
 from webdata_nb.toolkit.requests.arguments import CallOptions, within
+from webdata_nb.toolkit.requests.inputs import SUBJECT_FIELDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -996,8 +997,6 @@ def warn_of_shortcoming(attrs: Mapping[str, Any]) -> None:
 _MAX_FILES: Final = 500
 _MAX_DIFFERENCES: Final = 3
 _SIMILARITY: Final = 0.6
-# The fields that `subject` describes.
-_SUBJECT_FIELDS: Final = frozenset({"query", "url", "advertiser_id"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -1069,7 +1068,7 @@ def _options(request: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in request.items():
         if name == "scrape_options" and isinstance(value, Mapping):
             options |= _options(value)
-        elif name not in _SUBJECT_FIELDS:
+        elif name not in SUBJECT_FIELDS:
             options[name] = value
     return options
 

@@ -70,7 +70,7 @@ MAX_CONCURRENT_INPUTS: Final = 16
 # Pages of one job. The first ones are there before the last ones of a longer list are requested.
 PAGES_PER_JOB: Final = limits.PAGE_URLS
 # After this time, the next input checks that the local service is alive, and restarts it if not.
-_SEEN_S: Final = 1.0
+SEEN_S: Final = 1.0
 _NO_SUBJECT: Final = "(none)"
 _CHECK_TOKEN_S: Final = 0.1
 _WORKER_LOST: Final = (
@@ -171,7 +171,7 @@ class ListRun:
         settings = replace(self.options.settings, progress=False)
         key = None if self.run_id is None else spec.idempotency_key(self.run_id)
         return replace(
-            self.options, out=None, settings=settings, seen_s=_SEEN_S, idempotency_key=key
+            self.options, out=None, settings=settings, seen_s=SEEN_S, idempotency_key=key
         )
 
     async def raise_fatal_error(self, result: InputResult) -> None:

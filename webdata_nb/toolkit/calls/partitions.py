@@ -33,6 +33,7 @@ from webdata_nb.toolkit.cache.result_cache import deliver
 from webdata_nb.toolkit.calls import budget
 from webdata_nb.toolkit.calls.lists import (
     MAX_CONCURRENT_INPUTS,
+    SEEN_S,
     ListRun,
     cancel_and_wait,
     stack,
@@ -73,8 +74,6 @@ _LISTINGS: Final = 5
 _SHARE_PER_COPY: Final = 0.2
 _MIN_PARTS_PER_COPY: Final = 50
 _SECRET_OPTIONS: Final = ("headers", "cookies")
-# A local service that was seen alive less than this many seconds ago is not looked for again.
-_SEEN_S: Final = 1.0
 _CHECK_CHARS: Final = 8
 
 
@@ -218,7 +217,7 @@ async def run_here(
             connection.settings(Options(progress=False)),
             timeout_s=call.timeout_s,
             on_incomplete=call.on_incomplete,
-            seen_s=_SEEN_S,
+            seen_s=SEEN_S,
         )
         started_at = datetime.now(UTC)
         inputs = partition.inputs

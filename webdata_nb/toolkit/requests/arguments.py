@@ -136,18 +136,11 @@ def without_webhook(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in params.items() if name not in WEBHOOK_FIELDS}
 
 
-def public_request(request: Strict) -> dict[str, Any]:
-    """Return the body of a request without secrets, for receipts and files."""
-    public: dict[str, Any] = _without_secrets(request_body(request))
-    return public
-
-
-def _without_secrets(value: Any) -> Any:
+def without_secrets(value: Any) -> Any:
+    """Return the body of a request, or a value in it, without secrets, for receipts and files."""
     if isinstance(value, dict):
         return {
-            name: _without_secrets(item)
-            for name, item in value.items()
-            if name not in SECRET_FIELDS
+            name: without_secrets(item) for name, item in value.items() if name not in SECRET_FIELDS
         }
     return mask_credentials(value) if isinstance(value, str) else value
 

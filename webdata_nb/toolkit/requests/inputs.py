@@ -634,7 +634,7 @@ class JobSpec:
     @property
     def public_request(self) -> dict[str, Any]:
         """The request without secrets, for receipts and files."""
-        public = arguments.public_request(self.request)
+        public: dict[str, Any] = arguments.without_secrets(self.body)
         source, sink = public.pop("source", {}), public.pop("sink", {})
         file, captures = source.get("file", {}), source.get("web_archive", {})
         # The fields have the names of their arguments.
@@ -725,7 +725,8 @@ _SEARCH_LABELS: Final = {name: name for name in ("query", "engine", "language", 
 _CRAWL_LABELS: Final = {"url": "start_url"}
 # Valid subjects, which stand in for invalid entries.
 _STAND_INS: Final = {"query": "query", "url": "https://example.com/", "advertiser": "AR1"}
-_SUBJECT_FIELDS: Final = frozenset({"query", "url", "advertiser_id"})
+# The fields of a request that its subject describes.
+SUBJECT_FIELDS: Final = frozenset({"query", "url", "advertiser_id"})
 _MISSING_TYPES: Final = frozenset({"NAType", "NaTType"})
 _CREATIVES_LABELS: Final = {name: name for name in ("advertiser", "region", "date_range")}
 
@@ -746,7 +747,7 @@ class Input:
     def public_request(self) -> dict[str, Any]:
         """The request without secrets, and without the subject of an invalid input."""
         request = self.spec.public_request
-        hidden = _SUBJECT_FIELDS if self.error is not None else ()
+        hidden = SUBJECT_FIELDS if self.error is not None else ()
         return {name: value for name, value in request.items() if name not in hidden}
 
 
