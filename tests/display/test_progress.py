@@ -129,7 +129,7 @@ def test_notice_is_shown_once_on_standard_error(
     with Listener(View("search x", None), want) as bar:
         bar.update(notice="Searches ask a, b.")
         bar.tick()
-        bar.count(1)
+        bar.update(completed=1)
         bar.tick()
     bar.tick()
     assert terminal.getvalue().count("Searches ask a, b.") == (want is not False)
@@ -141,7 +141,7 @@ def test_what_did_not_change_is_not_painted_again(recorder: Recorder) -> None:
         bar.report(at(3))
         bar.tick()
         bar.tick()
-        bar.count(4)
+        bar.update(completed=4)
         bar.tick()
     assert [view.completed for _, view, _ in recorder.calls] == [3, 4]
 

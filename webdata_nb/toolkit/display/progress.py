@@ -117,10 +117,6 @@ class Listener:
             status=progress.status.value,
         )
 
-    def count(self, rows: int) -> None:
-        """Store the number of rows received; may be called on any thread."""
-        self.update(completed=rows)
-
     def update(self, **changes: Any) -> None:
         """Update fields of the view; may be called on any thread."""
         self.view = replace(self.view, **changes)

@@ -980,7 +980,7 @@ class ListingSource(RowSource):
                 self._pending = found
                 if not found:
                     continue
-                self.listener.count(self._row_count)
+                self.listener.update(completed=self._row_count)
                 if self.options.cache:
                     await download_files(self.client, found, self.options.settings.cache_dir)
                 batch = await asyncio.to_thread(trimmed_batch, "creatives", found)
