@@ -383,15 +383,13 @@ def check_out_path(value: object) -> Path | str | None:
     """Return the file or URL that the rows are also written to."""
     if value is None:
         return None
-    if isinstance(value, str) and storage.is_remote(value):
-        exports.require_suffix("out", value, exports.SUFFIXES)
-        exports.check_suffix(value)
-        storage.check_url(value)
-        return value
-    path = check_file_path("out", value)
+    is_url = isinstance(value, str) and storage.is_remote(value)
+    target: Path | str = str(value) if is_url else check_file_path("out", value)
     exports.require_suffix("out", value, exports.SUFFIXES)
-    exports.check_suffix(path.name)
-    return path
+    exports.check_suffix(str(target))
+    if isinstance(target, str):
+        storage.check_url(target)
+    return target
 
 
 def check_requirement(name: str, value: object, required: str) -> None:
