@@ -18,7 +18,7 @@ from webdata_nb.settings import PROGRESS_KINDS, Options
 from webdata_nb.toolkit import bridge
 from webdata_nb.toolkit.display import bars, progress
 from webdata_nb.toolkit.display.bars import EndState, Painter, View, counts
-from webdata_nb.toolkit.display.progress import Listener, SilentPainter
+from webdata_nb.toolkit.display.progress import Listener
 
 
 class Terminal(io.StringIO):
@@ -120,9 +120,9 @@ def test_terminal_bar_shows_the_phase_without_counts(monkeypatch: pytest.MonkeyP
     assert "starting" not in last
 
 
-@pytest.mark.parametrize("want", [None, "bar", False])
+@pytest.mark.parametrize("want", [None, "bar"])
 def test_notice_is_shown_once_on_standard_error(
-    want: str | bool | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    want: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
@@ -132,7 +132,7 @@ def test_notice_is_shown_once_on_standard_error(
         bar.update(completed=1)
         bar.tick()
     bar.tick()
-    assert terminal.getvalue().count("Searches ask a, b.") == (want is not False)
+    assert terminal.getvalue().count("Searches ask a, b.") == 1
     assert capsys.readouterr().out == ""
 
 
@@ -205,7 +205,6 @@ def kind_of(want: str | bool | None) -> type[object]:
 @pytest.mark.parametrize(
     ("want", "terminal", "kind"),
     [
-        (False, True, SilentPainter),
         (None, True, bars.Bar),
         (None, False, bars.Log),
         (True, False, bars.Bar),

@@ -38,16 +38,6 @@ OnChange = Callable[[View], object]
 log: Final = logging.getLogger("webdata_nb")
 
 
-class SilentPainter(bars.StaticPainter):
-    """Draws nothing."""
-
-    def paint(self, view: View) -> None:
-        """Ignore `view`."""
-
-    def close(self, view: View) -> None:
-        """Ignore `view`."""
-
-
 # Their names are `settings.PROGRESS_KINDS`.
 KINDS: Final[dict[str, PainterFactory]] = {
     "bar": bars.Bar,
@@ -75,9 +65,9 @@ class Listener:
     view
         The state; at first what is known before the start.
     want
-        False: silent. A name of `KINDS`: that painter, if it works here. True: a bar or panel
-        everywhere. None: the bar of marimo, a panel in a live kernel, HTML in a headless kernel, a
-        bar if stderr is a terminal, and log lines elsewhere.
+        A name of `KINDS`: that painter, if it works here. True: a bar or panel everywhere. None:
+        the bar of marimo, a panel in a live kernel, HTML in a headless kernel, a bar if stderr is a
+        terminal, and log lines elsewhere. With False, nothing calls `tick`.
     cancel
         Called once, on any thread, when the Cancel button is clicked.
     detach_on_interrupt
@@ -140,7 +130,7 @@ class Listener:
         """Paint changes; must be called on the waiting thread."""
         if self._painted_view is not None and self._painted_view.ending is not None:
             return
-        if self.view.notice != self._notice_shown and self.want is not False:
+        if self.view.notice != self._notice_shown:
             self._notice_shown = self.view.notice
             show_notice(self.view.notice, place())
         now = time.monotonic()
@@ -192,8 +182,6 @@ class Listener:
 
 def choose(want: str | bool | None, cancel: Cancel | None = None) -> PainterFactory:
     """Return the painter for this environment; must be called on the painting thread."""
-    if want is False:
-        return lambda _view: SilentPainter()
     output_target = place()
     if isinstance(want, str):
         if output_target in _PLACES.get(want, (output_target,)):
