@@ -115,10 +115,14 @@ def show(df: pd.DataFrame, *, max_rows: int = 20) -> Sheet:
     """
     frame.require_frame(df)
     most = arguments.check_count("max_rows", max_rows)
+    return _sheet(df, most, line=frame.receipt_text(df, "line"))
+
+
+def _sheet(df: pd.DataFrame, most: int, *, line: str = "") -> Sheet:
     return tables.sheet(
         [str(name) for name in df.columns],
         frame.to_lists(df.head(most)),
-        line=frame.receipt_text(df, "line"),
+        line=line,
         left_out=max(0, len(df) - most),
     )
 
@@ -150,13 +154,9 @@ def save(df: pd.DataFrame, target: str | Path) -> Path | str:
     if suffix in exports.PAGE_SUFFIXES and not storage.is_remote(target):
         path = arguments.check_file_path("target", target)
         title = str(frame.receipt_of(df).get("subject") or path.stem)
-        shown = tables.sheet(
-            [str(name) for name in df.columns],
-            frame.to_lists(df.head(_MAX_SAVED_ROWS)),
-            left_out=max(0, len(df) - _MAX_SAVED_ROWS),
-        )
         line = html.escape(frame.receipt_text(df, "line"))
-        page = _PAGE.format(title=html.escape(title), line=line, sheet=shown.markup)
+        sheet = _sheet(df, _MAX_SAVED_ROWS).markup
+        page = _PAGE.format(title=html.escape(title), line=line, sheet=sheet)
         storage.write_atomically(path, page.encode(errors="replace"))
         return path
     if name.endswith("/") or not suffix or Path(name).is_dir():
