@@ -27,7 +27,7 @@ _COUNTED: Final = ("calls", "prompt_tokens", "completion_tokens")
 
 
 def extractions_of_table(rows: pa.Table) -> dict[str, Any]:
-    """Return the same as `of_rows` for a table, whose metadata is JSON text."""
+    """Return a summary of what was extracted from the pages of a table."""
     if "metadata" not in rows.column_names:
         return {}
     column = rows["metadata"]
@@ -62,8 +62,8 @@ def summed_extractions(*summaries: Mapping[str, Any]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> summed({"failed": {"invalid": 2}, "calls": 3}, {"failed": {"timeout": 1}, "calls": 1})
-    {'failed': {'invalid': 2, 'timeout': 1}, 'calls': 4}
+    >>> summed_extractions({"failed": {"invalid": 2}, "calls": 3}, {"failed": {"timeout": 1}})
+    {'failed': {'invalid': 2, 'timeout': 1}, 'calls': 3}
     """
     total: dict[str, Any] = {}
     for name, value in (item for summary in summaries for item in summary.items()):
@@ -79,7 +79,7 @@ def extraction_failures(summary: Mapping[str, Any]) -> str:
 
     Examples
     --------
-    >>> failure_text({"failed": {"invalid": 2, "timeout": 1}})
+    >>> extraction_failures({"failed": {"invalid": 2, "timeout": 1}})
     'extraction failed: 2 invalid, 1 timeout'
     """
     failed = summary.get("failed") or {}
@@ -206,6 +206,16 @@ def build(
 ) -> dict[str, Any]:
     """Return the receipt of a fresh result. `request` must contain no secrets."""
     elapsed = (finished_at - started_at).total_seconds()
+    optional = {
+        "revalidation": _revalidation(outcome),
+        "signature_agent": outcome.signature_agent,
+        "captures": dict(zip(_DISTANCE_FIELDS, outcome.capture_distances or (), strict=False)),
+        "joined": outcome.joined,
+        "warning": warning_text(outcome) or fallback_text(outcome.engines),
+        "extraction": dict(outcome.extraction),
+        "low_confidence": dict(outcome.low_confidence),
+        "folder": outcome.folder,
+    }
     receipt = {
         "job_id": outcome.job_id,
         "kind": outcome.kind,
@@ -232,22 +242,7 @@ def build(
             },
         },
         "asked": outcome.listing_scope,
-        **({"revalidation": stated} if (stated := _revalidation(outcome)) else {}),
-        **({"signature_agent": outcome.signature_agent} if outcome.signature_agent else {}),
-        **(
-            {"captures": dict(zip(_DISTANCE_FIELDS, outcome.capture_distances, strict=True))}
-            if outcome.capture_distances
-            else {}
-        ),
-        **({"joined": True} if outcome.joined else {}),
-        **(
-            {"warning": warning}
-            if (warning := warning_text(outcome) or fallback_text(outcome.engines))
-            else {}
-        ),
-        **({"extraction": dict(outcome.extraction)} if outcome.extraction else {}),
-        **({"low_confidence": dict(outcome.low_confidence)} if outcome.low_confidence else {}),
-        **({"folder": outcome.folder} if outcome.folder else {}),
+        **{name: value for name, value in optional.items() if value},
         "line": summary_line(outcome, elapsed),
     }
     return _as_json(receipt)
