@@ -160,11 +160,7 @@ def chunks_df(
     [['Guide'], ['Guide', 'Install']]
     """
     urls = derive.page_urls(df)
-    if "markdown" not in df.columns:
-        raise InvalidArgument(
-            f'df has no column markdown: pass formats=["markdown"] to the call; '
-            f"it is {format_value(df)}"
-        )
+    frame.require_column(df, "markdown", ': pass formats=["markdown"] to the call')
     for name, value, least in (("size", size, 1), ("overlap", overlap, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InvalidArgument(

@@ -270,12 +270,7 @@ def _items(df: pd.DataFrame, column: str, schema: pa.Schema) -> Iterator[dict[st
 
 
 def page_lists(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]:
-    frame.require_frame(df)
-    if column not in df.columns:
-        raise InvalidArgument(
-            f'df has no column {column}: pass formats=["{column}"] to the call; '
-            f"it is {format_value(df)}"
-        )
+    frame.require_column(df, column, f': pass formats=["{column}"] to the call')
     for url, value in zip(page_urls(df), df[column].tolist(), strict=True):
         items = decoded(value, column)
         if not isinstance(items, str | Mapping) and hasattr(items, "__iter__"):
@@ -283,12 +278,7 @@ def page_lists(df: pd.DataFrame, column: str) -> Iterator[tuple[str, list[Any]]]
 
 
 def page_urls(df: pd.DataFrame) -> list[str]:
-    frame.require_frame(df)
-    if "url" not in df.columns:
-        raise InvalidArgument(
-            "df has no column url: it must be a frame of search_df or crawl_df; "
-            f"it is {format_value(df)}"
-        )
+    frame.require_column(df, "url", ": it must be a frame of search_df or crawl_df")
     return ["" if pd.isna(url) else str(url) for url in df["url"].tolist()]
 
 
@@ -374,12 +364,7 @@ def rights_df(df: pd.DataFrame) -> pd.DataFrame:
     >>> rights_df(pages)["ai-train"].tolist()
     ['refused']
     """
-    frame.require_frame(df)
-    if "rights" not in df.columns:
-        raise InvalidArgument(
-            "df has no column rights: pass rights=True or a purpose to the call; "
-            f"it is {format_value(df)}"
-        )
+    frame.require_column(df, "rights", ": pass rights=True or a purpose to the call")
     items: list[dict[str, Any]] = []
     for url, value in zip(page_urls(df), df["rights"].tolist(), strict=True):
         rights = decoded(value, "rights")

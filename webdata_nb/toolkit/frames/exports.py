@@ -628,9 +628,7 @@ def to_warc(df: pd.DataFrame, target: str | Path) -> None:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     to_warc(pages, f"{folder}/pages.warc.gz")
     """
-    frame.require_frame(df)
-    if "url" not in df.columns:
-        raise InvalidArgument(f"df has no column url; it is {format_value(df)}")
+    frame.require_column(df, "url")
     if not isinstance(target, str | Path) or not str(target).lower().endswith(WRITTEN_SUFFIX):
         received = format_path(target) if isinstance(target, str | Path) else format_value(target)
         raise InvalidArgument(

@@ -714,6 +714,19 @@ def require_frame(df: object) -> None:
         raise InvalidArgument(f"df must be a pandas DataFrame; it is {format_value(df)}")
 
 
+def require_column(df: pd.DataFrame, name: str, hint: str = "") -> None:
+    """Check that `df` is a DataFrame with a column; `hint` says where the column comes from.
+
+    Raises
+    ------
+    InvalidArgument
+        It is not.
+    """
+    require_frame(df)
+    if name not in df.columns:
+        raise InvalidArgument(f"df has no column {name}{hint}; it is {format_value(df)}")
+
+
 def column_values(column: pd.Series[Any]) -> list[Any]:
     """Return the values of a column, None where they are missing.
 

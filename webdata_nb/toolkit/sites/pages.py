@@ -189,12 +189,8 @@ def pages_of(df: pd.DataFrame) -> list[AuditPage]:
     InvalidArgument
         The frame has no facts of its pages, or such that cannot be read.
     """
-    frame.require_frame(df)
-    if missing := [name for name in _NEEDED if name not in df.columns]:
-        raise InvalidArgument(
-            f"df has no column {missing[0]}: an audit needs a frame of crawl_df with audit=True; "
-            f"it is {format_value(df)}"
-        )
+    for name in _NEEDED:
+        frame.require_column(df, name, ": an audit needs a frame of crawl_df with audit=True")
     optional = ("status_code", "error", "depth", "quality", "cluster", "start_url")
     names = [*_NEEDED, *(name for name in optional if name in df.columns)]
     columns = [frame.column_values(df[name]) for name in names]
