@@ -397,7 +397,7 @@ _FEW_VALUES: Final = 7
 
 def pages(df: pd.DataFrame) -> list[tuple[tuple[str, ...], int | None]]:
     """Return the path and the depth of each page of a crawl; a query string is no part of it."""
-    _require(df, "url", "depth", "status_code", "success", what="crawl_df")
+    frame.require_columns(df, ("url", "depth", "status_code", "success"), "crawl_df")
     urls = [urlsplit("" if frame.is_missing(url) else str(url)) for url in df["url"].tolist()]
     has_several_hosts = len({parts.netloc for parts in urls}) > 1
     return [
@@ -469,7 +469,7 @@ def snapshots(df: pd.DataFrame) -> list[tuple[datetime, dict[str, tuple[str, int
     InvalidArgument
         The frame is not the history of one search.
     """
-    _require(df, "taken_at", "rank", "url", what="history_df(search_df, ...)")
+    frame.require_columns(df, ("taken_at", "rank", "url"), "history_df(search_df, ...)")
     several = [name for name in _LABELS if name in df and len(df[name].drop_duplicates()) > 1]
     if several:
         raise InvalidArgument(
@@ -489,13 +489,6 @@ def snapshots(df: pd.DataFrame) -> list[tuple[datetime, dict[str, tuple[str, int
             results.setdefault(result_key(str(url)), (label, int(rank)))
         snapshots.append((pd.Timestamp(str(at)).to_pydatetime(), results))
     return snapshots
-
-
-def _require(df: Any, *names: str, what: str) -> None:
-    if not isinstance(df, pd.DataFrame) or not set(names) <= set(df.columns):
-        raise InvalidArgument(
-            f"df must be a frame of {what}, with {', '.join(names)}; it is {format_value(df)}"
-        )
 
 
 def _host(url: str) -> str:

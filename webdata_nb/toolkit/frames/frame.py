@@ -727,6 +727,21 @@ def require_column(df: pd.DataFrame, name: str, hint: str = "") -> None:
         raise InvalidArgument(f"df has no column {name}{hint}; it is {format_value(df)}")
 
 
+def require_columns(df: object, names: Sequence[str], what: str) -> pd.DataFrame:
+    """Return a DataFrame with columns; `what` says where such a frame comes from.
+
+    Raises
+    ------
+    InvalidArgument
+        It is not.
+    """
+    if not isinstance(df, pd.DataFrame) or not set(names) <= set(df.columns):
+        raise InvalidArgument(
+            f"df must be a frame of {what}, with {', '.join(names)}; it is {format_value(df)}"
+        )
+    return df
+
+
 def column_values(column: pd.Series[Any]) -> list[Any]:
     """Return the values of a column, None where they are missing.
 

@@ -330,22 +330,6 @@ class RankSnapshot(NamedTuple):
 _READ: Final = (*KEYS, "status", "rank", "url", "num_results", "provider", "snapshot", "taken_at")
 
 
-def require_ranks(df: object) -> pd.DataFrame:
-    """Return a frame that has ranks.
-
-    Raises
-    ------
-    InvalidArgument
-        It has none.
-    """
-    if not isinstance(df, pd.DataFrame) or not set(_READ) <= set(df.columns):
-        raise InvalidArgument(
-            "df must be a frame of rank_df, of history_df(rank_df, ...) or of the file of rank_df, "
-            f"with {', '.join(_READ)}; it is {format_value(df)}"
-        )
-    return df
-
-
 def has_ranks(df: object) -> bool:
     """Return whether a frame is of `rank_df`."""
     return isinstance(df, pd.DataFrame) and {"site", "status", "snapshot"} <= set(df.columns)
@@ -359,7 +343,8 @@ def snapshots_of(df: pd.DataFrame) -> list[RankSnapshot]:
     InvalidArgument
         The frame has no ranks.
     """
-    plain = require_ranks(df)[[*_READ]]
+    what = "rank_df, of history_df(rank_df, ...) or of the file of rank_df"
+    plain = frame.require_columns(df, _READ, what)[[*_READ]]
     found: dict[str, RankSnapshot] = {}
     for values in frame.to_lists(plain):
         row = dict(zip(_READ, values, strict=True))
