@@ -301,6 +301,15 @@ def test_rows_of_links_above_the_heading_are_no_content(words: int) -> None:
     assert "A | B" in text
 
 
+def test_heading_in_a_heading_keeps_its_row_of_links() -> None:
+    text, _ = text_and_rung(
+        "<title>Mills of Elm</title><body><main><h2>Guide"
+        " <div><div><h3>Old town</h3><p><a href=/a>A</a> | <a href=/b>B</a></p></div></div>"
+        f" to mills <div>by foot</div> or by boat</h2><h1>Mills of Elm</h1>{PARAGRAPH}</main>"
+    )
+    assert text.startswith("Guide Old town to mills")
+
+
 def test_stub_stays_without_its_navigation() -> None:
     links = "".join(f"<a href=/{n}>Entry {n}</a> " for n in range(12))
     text, _ = text_and_rung(

@@ -348,7 +348,8 @@ def trim_header(tree: BlockTree, region: Block, headline: TextRun | None) -> Non
     words = sum(run.words for run in above)
     if words > max(_MAX_HEADER_WORDS, _MAX_HEADER_SHARE * region.words):
         return
-    headings = [run.block.index for run in above if run.block.tag in HEADINGS]
+    # The text of a heading goes on after a heading in it.
+    headings = sorted(run.block.index for run in above if run.block.tag in HEADINGS)
     skip = 0
     for run in above:
         header = run.block
