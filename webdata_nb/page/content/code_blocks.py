@@ -52,8 +52,7 @@ def mark_code_blocks(document: Document) -> None:
         if code is not None and code.tag == "code" and nearest_ancestor(code, {"pre"}) is None:
             code.unwrap()
     for code in _matches(document, _BLOCK_CODE):
-        if _is_block_code(code):
-            code.tag = "pre"
+        _mark_block_code(code)
     for element in _matches(document, _TEXT_BLOCKS):
         if _holds_program(element):
             element.tag = "pre"
@@ -68,19 +67,20 @@ def _matches(document: Document, selectors: Iterable[str]) -> Iterator[Element]:
         yield from document.select(selector)
 
 
-def _is_block_code(code: Element) -> bool:
-    """Return whether ``code`` is shown as a block; its text is then without outer white space."""
+def _mark_block_code(code: Element) -> None:
+    """Turn ``code`` into ``pre`` without white space before its text, if it is shown as a block."""
     if nearest_ancestor(code, {"pre", "code", "table", "a"}) is not None:
-        return False
+        return
     text = code.text
     has_lines = "\n" in text.strip() or code.select_one("br") is not None
     style = _BLOCK_STYLE.search(code.attr("style") or "")
     if not text.strip() or (
         style is None and _BLOCK_CLASS.search(code.attr("class") or "") is None and not has_lines
     ):
-        return False
+        return
     if style is not None and style[0].startswith("display") and not has_lines:
-        return False
+        return
+    code.tag = "pre"
     for node in code.descendants:
         if type(node) is Text:
             text = node.data.lstrip()
@@ -89,7 +89,6 @@ def _is_block_code(code: Element) -> bool:
             node.data = indentation + text
             if text:
                 break
-    return True
 
 
 def _holds_program(element: Element) -> bool:
