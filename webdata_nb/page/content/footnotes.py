@@ -18,6 +18,7 @@ from webdata_nb.page.content.parser import (
     body_of,
     make_element,
     nearest_ancestor,
+    show,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ _LEADING_NODES: Final = 4
 _LEADING_CHARACTERS: Final = 2 * MAX_MARK_CHARACTERS
 _WRAPPER_LEVELS: Final = 3
 _PUNCTUATION: Final = re.compile(r"(?:\s*[.:)\]]\s)?")
-_HIDING_ATTRIBUTES: Final = ("style", "hidden", "aria-hidden")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +142,7 @@ def _move(note: Note, name: str) -> Element:
     nodes: list[Node] = []
     for part in note.content:
         if isinstance(part, Element):
-            for attribute in _HIDING_ATTRIBUTES:
-                if part.attr(attribute) is not None:
-                    del part.attrs[attribute]
+            show(part)
         if isinstance(part, Element) and part.tag in _CONTAINERS:
             nodes += part.children
         else:

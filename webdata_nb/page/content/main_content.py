@@ -56,6 +56,7 @@ from webdata_nb.page.content.parser import (
     make_element,
     remove_all,
     remove_hidden_elements,
+    show,
     text_of,
 )
 
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
     from webdata_nb.page.content.structured_data import JsonLd
 
 
-_HIDING_ATTRIBUTES = ("hidden", "style", "aria-hidden")
 _MAY_BE_CONCEALED = f'{MAY_BE_HIDDEN},[aria-hidden="true"]'
 _PANEL_ROLES = frozenset({"tabpanel", "region"})
 _PANEL_TITLES = frozenset({*HEADINGS, "dt"})
@@ -106,9 +106,7 @@ def reveal_panels(document: Document) -> None:
         length = len("".join(element.text.split()))
         links = sum(len("".join(link.text.split())) for link in element.select("a[href]"))
         if links <= _MAX_PANEL_LINKS * length:
-            for name in _HIDING_ATTRIBUTES:
-                if element.attr(name) is not None:
-                    del element.attrs[name]
+            show(element)
 
 
 _NEVER_CONTENT = word_set(
@@ -341,9 +339,7 @@ def _prune(tree: BlockTree, region: Block) -> None:
             index = block.end
             continue
         if block.traits & HIDDEN:
-            for name in _HIDING_ATTRIBUTES:
-                if block.element.attr(name) is not None:
-                    del block.element.attrs[name]
+            show(block.element)
         index += 1
 
 

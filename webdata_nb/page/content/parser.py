@@ -430,6 +430,13 @@ def is_concealed(element: Element) -> bool:
     return _is_hidden(element) or element.attr("aria-hidden") == "true"
 
 
+def show(element: Element) -> None:
+    """Remove the attributes that hide an element."""
+    for name in ("hidden", "style", "aria-hidden"):
+        if element.attr(name) is not None:
+            del element.attrs[name]
+
+
 def _is_section(hidden: Element) -> bool:
     """Return whether a hidden element has enough text for a section that a click would show."""
     if hidden.tag == "tr":
