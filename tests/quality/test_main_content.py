@@ -16,7 +16,7 @@ from webdata_nb.page.content.block_tree import COMMENTS, RELATED, SHARING, SIDEB
 from webdata_nb.page.content.main_content import MainContent, clean_page, extract_main_content
 from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.content.parsed_page import parse_page
-from webdata_nb.page.content.parser import collapse_whitespace, parse, text_of, to_text
+from webdata_nb.page.content.parser import collapse_whitespace, parse, text_of
 from webdata_nb.page.scrape.page import scrape
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def main_content(html: str) -> MainContent:
 
 def text_and_rung(html: str) -> tuple[str, str]:
     found = main_content(html)
-    return collapse_whitespace(to_text(found.element)), found.rung
+    return collapse_whitespace(found.element.to_text()), found.rung
 
 
 def test_article_contains_only_its_text() -> None:
@@ -450,7 +450,7 @@ def test_fallback_excludes_navigation() -> None:
     found = main_content(
         f'<body>{menu}<div class="a">{COMMENT_THREAD}</div><footer>Imprint</footer>'
     )
-    text = to_text(found.element)
+    text = found.element.to_text()
     assert found.is_fallback
     assert "author-2" in text
     assert "Menu entry" not in text
@@ -460,7 +460,7 @@ def test_fallback_excludes_navigation() -> None:
 def test_indented_source_does_not_count_as_words() -> None:
     filler = "(" + "\n          " * 9 + "8 results" + "\n          " * 9 + ")"
     found = main_content(f'<body><div class="sidebar">{PARAGRAPH * 2}</div><div>{filler}</div>')
-    assert "harbour" in to_text(found.element)
+    assert "harbour" in found.element.to_text()
 
 
 def test_noscript_replaces_script_built_page() -> None:

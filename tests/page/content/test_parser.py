@@ -39,7 +39,7 @@ def test_encoding_label_is_used() -> None:
 
 def test_resolver_may_keep_a_link() -> None:
     document = parse('<a href="http://[bad">x</a><a href="y">y</a>')
-    parser.rewrite_links(document, {"http://[bad": None, "y": "/z"}.__getitem__)
+    document.rewrite_links({"http://[bad": None, "y": "/z"}.__getitem__)
     assert [each.attr("href") for each in document.select("a")] == ["http://[bad", "/z"]
 
 

@@ -22,7 +22,6 @@ from webdata_nb.page.content.parser import (
     Text,
     body_of,
     collapse_whitespace,
-    to_text,
 )
 
 if TYPE_CHECKING:
@@ -657,7 +656,7 @@ class VisibleDates:
         body = body_of(self._page.document)
         if body is None:
             return None
-        text = to_text(body)[:_PAGE_TEXT]
+        text = body.to_text()[:_PAGE_TEXT]
         for match in self._matches(text):
             if not _NOT_PUBLISHED.search(text, max(0, match.start - _CUE_LENGTH), match.start):
                 return VisibleDate(match.day)

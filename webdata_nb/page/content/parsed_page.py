@@ -33,7 +33,6 @@ from webdata_nb.page.content.parser import (
     Namespace,
     Text,
     body_of,
-    children_of,
     collapse_whitespace,
     group_by_tag,
     make_element,
@@ -183,15 +182,15 @@ def flatten_shadow_roots(document: Document) -> bool:
             break
         for template, host in templates:
             children_by_slot: defaultdict[str, list[Node]] = defaultdict(list)
-            for child in children_of(host):
+            for child in host.children:
                 if child != template:
                     name = child.attr("slot") if isinstance(child, Element) else None
                     children_by_slot[name or ""].append(child)
-            for content in children_of(template):
+            for content in template.children:
                 slots = group_by_tag(content, {"slot"}).get("slot", [])
                 for slot in slots:
                     _fill(slot, children_by_slot.pop(slot.attr("name") or "", []))
-                for child in children_of(content):
+                for child in content.children:
                     template.insert_before(child)
             template.decompose()
     return bool(hosts)

@@ -25,7 +25,7 @@ from turbohtml.detect import detect_language
 from turbohtml.extract import feed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 # The types of the parser that other modules use.
 # fmt: off
@@ -195,19 +195,9 @@ def unwrap_all(elements: Iterable[Element]) -> None:
             element.unwrap()
 
 
-def rewrite_links(root: Node, resolve: Callable[[str], str | None]) -> None:
-    """Replace every URL in the tree by ``resolve(url)``; None keeps it."""
-    root.rewrite_links(resolve)
-
-
 def make_element(tag: str, children: Iterable[Node] = (), **attrs: str) -> Element:
     """Create an element."""
     return Element(tag, attrs, list(children))
-
-
-def children_of(node: Node) -> list[Node]:
-    """Return a list of the children, safe to iterate while the tree changes."""
-    return list(node.children)
 
 
 def group_by_tag(root: Node, tags: Iterable[str]) -> dict[str, list[Element]]:
@@ -223,11 +213,6 @@ def group_by_tag(root: Node, tags: Iterable[str]) -> dict[str, list[Element]]:
 def elements_with_tags(groups: Mapping[str, list[Element]], tags: Collection[str]) -> list[Element]:
     """Return the elements of all groups with one of `tags`."""
     return [element for tag, group in groups.items() if tag in tags for element in group]
-
-
-def elements_of(root: Node) -> list[Element]:
-    """Return `root`, if it is an element, and its descendants."""
-    return list(root.iter_elements(include_self=True))
 
 
 def comments_of(root: Node) -> list[Node]:
@@ -319,16 +304,6 @@ def letters_and_digits(text: str) -> str:
 def text_of(node: Node) -> str:
     """Return the text below a node with collapsed white space."""
     return collapse_whitespace(node.text)
-
-
-def to_text(root: Node) -> str:
-    """Convert to plain text with line breaks between blocks."""
-    return root.to_text()
-
-
-def serialize(root: Node) -> str:
-    """Convert to HTML."""
-    return root.serialize()
 
 
 _EMPTY_DOCUMENT = parse("")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from webdata_nb.page.charset import decode_text, sniff_charset
-from webdata_nb.page.content.parser import body_of, children_of, parse, remove_all, serialize
+from webdata_nb.page.content.parser import body_of, parse, remove_all
 from webdata_nb.page.documents.archive import (
     DocumentArchive,
     attribute,
@@ -613,7 +613,7 @@ def _read_document(archive: DocumentArchive, path: str, parts: list[str]) -> str
         return ""
     remove_all(list(document.iter_elements(("script", "style", "link", "base", "title", "meta"))))
     _rename_anchors(document, path, parts)
-    return f"<div>{''.join(map(serialize, children_of(root)))}</div>"
+    return f"<div>{root.inner_html}</div>"
 
 
 def _rename_anchors(document: Document, path: str, parts: list[str]) -> None:

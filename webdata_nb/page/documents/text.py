@@ -29,10 +29,8 @@ from webdata_nb.page.content.parser import (
     Entry,
     Feed,
     body_of,
-    children_of,
     parse,
     read_feed,
-    serialize,
 )
 from webdata_nb.page.documents.converted_document import ConvertedDocument
 
@@ -329,7 +327,7 @@ def _entry_to_html(entry: Entry) -> str:
     content = (entry.content if isinstance(entry.content, str) else None) or entry.summary or ""
     if "<" in content:  # all its elements have to be closed, or the next entry would be in it
         body = body_of(parse(content))
-        content = "" if body is None else "".join(map(serialize, children_of(body)))
+        content = "" if body is None else body.inner_html
     return (
         f"<article><h2>{heading}</h2>"
         + (f"<p>{escape(byline)}</p>" if byline else "")

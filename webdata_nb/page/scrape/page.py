@@ -45,13 +45,9 @@ from webdata_nb.page.content.parser import (
     Element,
     collapse_whitespace,
     comments_of,
-    elements_of,
     nearest_ancestor,
     parse,
-    rewrite_links,
-    serialize,
     text_of,
-    to_text,
     unwrap_all,
 )
 from webdata_nb.page.content.quality import (
@@ -275,11 +271,11 @@ _ACTIVE_SCHEMES = ("javascript:", "vbscript:", "data:text/", "data:application/"
 
 def html(content: ParsedPage) -> str:
     """Return the content as HTML: no scripts, styles, handlers or comments; links absolute."""
-    rewrite_links(content.element, content.link_resolver.__getitem__)
+    content.element.rewrite_links(content.link_resolver.__getitem__)
     for comment in comments_of(content.element):
         comment.extract()
     overloaded: list[Element] = []
-    for element in elements_of(content.element):
+    for element in list(content.element.iter_elements(include_self=True)):
         active = [name for name in element.attrs if _is_active(element, name)]
         if len(active) > MAX_HANDLERS and element != content.element:
             overloaded.append(element)
@@ -287,7 +283,7 @@ def html(content: ParsedPage) -> str:
             for name in active:
                 del element.attrs[name]
     unwrap_all(overloaded)
-    return serialize(content.element)
+    return content.element.serialize()
 
 
 def _is_active(element: Element, name: str) -> bool:
@@ -511,7 +507,7 @@ def _convert_content(
         if not names:
             return markdown_content, formats["markdown"]
     content = find_content(page, page.document, options, main=main)
-    text = "" if "markdown" in names else to_text(content.element)
+    text = "" if "markdown" in names else content.element.to_text()
     for name in names:
         formats[name] = CONTENT_FORMATS[name](content)
     return content, text or formats.get("markdown", "")
