@@ -281,7 +281,7 @@ def _headings_by_first_word() -> tuple[frozenset[str], dict[str, list[str]]]:
 
 MAX_BLOCKS: Final = 200_000
 """A page with more blocks is a list of records or a crawler trap: it is not searched."""
-_INLINE: Final = word_set(
+INLINE: Final = word_set(
     "a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark q s"
     " samp small span strike strong sub sup time tt u var wbr input"
 )
@@ -298,7 +298,7 @@ _BLOCK_TRAITS: Final = (
     | TAGS
 )
 _CODE_TAGS: Final = word_set("pre code samp kbd")
-_WITHOUT_STATE: Final = _INLINE - _CODE_TAGS - {"a"}
+_WITHOUT_STATE: Final = INLINE - _CODE_TAGS - {"a"}
 # A code element with one of these is walked like any other.
 _CODE_WITH_STRUCTURE: Final = "a,p,div,table,ul,ol,dl,h1,h2,h3,h4,h5,h6,img,[id]"
 # Links, anchors and lines are parts of the code in a `pre`.
@@ -556,7 +556,7 @@ def _walk(
             traits = class_traits[node.attr("class")]
             if tag in tags_with_traits and node in element_traits:
                 traits |= element_traits[node]
-            if tag not in _INLINE or traits & _BLOCK_TRAITS:
+            if tag not in INLINE or traits & _BLOCK_TRAITS:
                 run = None
                 if len(blocks) == MAX_BLOCKS:
                     raise TooManyBlocksError

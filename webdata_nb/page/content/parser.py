@@ -22,15 +22,16 @@ from turbohtml import (
 )
 from turbohtml._html import _collapse_whitespace
 from turbohtml.detect import detect_language
-from turbohtml.extract import feed
+from turbohtml.extract import feed as read_feed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-# The types of the parser that other modules use.
+# The names of the parser that other modules use.
 # fmt: off
 __all__ = [
-    "Document", "Element", "Entry", "Feed", "MicrodataItem", "Namespace", "Node", "RdfaItem", "Text"
+    "Document", "Element", "Entry", "Feed", "MicrodataItem", "Namespace", "Node", "RdfaItem",
+    "Text", "read_feed",
 ]
 # fmt: on
 
@@ -62,7 +63,7 @@ _TWO_LETTER_CODES = {
 # XML's notation of an element without content, which an HTML parser reads as a start tag.
 _EMPTY_ELEMENT = re.compile(r"([a-zA-Z][a-zA-Z0-9]*)(?:\s[^>]*)?")
 # fmt: off
-_VOID_ELEMENTS = frozenset({
+VOID_ELEMENTS = frozenset({
     "area", "base", "br", "col", "embed", "frame", "hr", "img", "input", "link", "meta", "param",
     "source", "track", "wbr",
 })
@@ -103,7 +104,7 @@ def _close_empty_elements(text: str) -> str:
     for part in parts:
         start = part.rfind("<") + 1
         tag = _EMPTY_ELEMENT.fullmatch(part, start) if start else None
-        if tag is None or tag[1].lower() in _VOID_ELEMENTS:
+        if tag is None or tag[1].lower() in VOID_ELEMENTS:
             output += part, "/>"
         else:
             output += part, "></", tag[1], ">"
@@ -235,11 +236,6 @@ def rdfa_of(document: Document, base: str) -> list[RdfaItem]:
         return document.rdfa(base)
     except RecursionError:
         return []
-
-
-def read_feed(text: str) -> Feed | None:
-    """Parse an RSS or Atom feed, also a malformed one; None for other text."""
-    return feed(text)
 
 
 def detect_language_code(text: str) -> str | None:

@@ -22,9 +22,9 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from webdata_nb.foreign_json import MalformedJson, decode_json
-from webdata_nb.page.content.block_tree import word_set
+from webdata_nb.page.content.block_tree import INLINE
 from webdata_nb.page.content.dates import find_dates
-from webdata_nb.page.content.parser import read_markup
+from webdata_nb.page.content.parser import VOID_ELEMENTS, read_markup
 from webdata_nb.page.content.structured_data import is_json_ld, scan_json
 from webdata_nb.page.extract.coerce import parse_number
 from webdata_nb.page.extract.prices import CENTS, makes_cents
@@ -238,14 +238,8 @@ MAX_ELEMENTS: Final = 200_000
 _MAX_OPEN: Final = 60
 _MAX_IMPLIED: Final = 20
 
-_VOID: Final = word_set(
-    "area base br col embed frame hr img input link meta param source track wbr"
-)
 _RAW_TEXT: Final = frozenset({"script", "style", "textarea", "title"})
-_INLINE: Final = word_set(
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd mark q rp rt ruby s samp"
-    " small span strike strong sub sup time tt u var wbr"
-)
+_INLINE: Final = INLINE - {"br", "img", "input", "label"} | {"rp", "rt", "ruby"}
 _CLOSED_BY: Final = {
     "li": (frozenset({"li"}), frozenset({"ul", "ol", "menu"})),
     "dt": (frozenset({"dt", "dd"}), frozenset({"dl"})),
@@ -339,7 +333,7 @@ class _HtmlScanner:
                 tree.pieces.append(TextPiece(at, at + len(value), number, unescape(label)))
         if name in _RAW_TEXT:
             self._raw = number
-        elif name not in _VOID and tree.source[end - 2] != "/" and len(stack) < MAX_DEPTH:
+        elif name not in VOID_ELEMENTS and tree.source[end - 2] != "/" and len(stack) < MAX_DEPTH:
             stack.append(number)
         return is_declared or self._raw is not None
 
