@@ -68,8 +68,7 @@ TargetKind = Literal["an image", "a media file", "a link"]
 class UrlAttribute:
     """A URL in an attribute, with its place in the source."""
 
-    start: int
-    end: int
+    span: Span
     element: int
     kind: TargetKind
 
@@ -95,7 +94,7 @@ class LinkTargets:
 
     def judge(self, claim: Claim, is_own_record: Callable[[Span], bool]) -> ValueEvidence | None:
         """Return the evidence of a URL; None if it is no URL, or no target of the page."""
-        value = str(claim.value).strip()
+        tree, value = self._index.tree, str(claim.value).strip()
         joiner = self._joiner if URL_TEXT.fullmatch(value) else None
         url = None if joiner is None else joiner.join(value)
         targets = [] if url is None else self._by_url.get(canonical_key(url), [])
@@ -104,7 +103,7 @@ class LinkTargets:
         own = [each for each in targets if is_own_record(self._index.place_of(each.element))]
         if not own:
             reason = "the page gives it for another record"
-            return self._evidence(claim, targets[0], "unsupported", reason)
+            return tree.evidence(claim.pointer, "unsupported", targets[0].span, reason)
         # A field of images has an image, and one of links no image.
         words = set(split_words("_".join(claim.path)))
         is_file = _IMAGE_FILE.search(value) is not None
@@ -115,19 +114,13 @@ class LinkTargets:
             fitting = [each for each in own if allows_images or not each.is_image]
         if not fitting:
             reason = f"the page gives it as {own[0].kind}"
-            return self._evidence(claim, own[0], "unsupported", reason)
+            return tree.evidence(claim.pointer, "unsupported", own[0].span, reason)
         best = max(fitting, key=lambda each: self._text(each) == claim.value)
         verdict: Verdict = "verbatim" if self._text(best) == claim.value else "derived"
-        return self._evidence(claim, best, verdict, f"as the target of {best.kind}")
-
-    def _evidence(
-        self, claim: Claim, target: UrlAttribute, verdict: Verdict, reason: str
-    ) -> ValueEvidence:
-        quote = self._index.tree.quote(target.start, target.end)
-        return ValueEvidence(claim.pointer, verdict, target.start, target.end, quote, reason)
+        return tree.evidence(claim.pointer, verdict, best.span, f"as the target of {best.kind}")
 
     def _text(self, target: UrlAttribute) -> str:
-        return self._index.tree.source[target.start : target.end]
+        return self._index.tree.source[slice(*target.span)]
 
     @cached_property
     def _joiner(self) -> UrlJoiner | None:
@@ -164,7 +157,7 @@ class LinkTargets:
                 for text in (url for _, url in parse_srcset(value)) if in_set else (value,):
                     at = start + value.find(text)
                     if text:
-                        yield UrlAttribute(at, at + len(text), element, kind)
+                        yield UrlAttribute((at, at + len(text)), element, kind)
 
 
 _MAX_PARTS: Final = 50
@@ -318,9 +311,8 @@ class _EvidenceFinder:
         }
         if len(parents) != 1:
             return None
-        start, end = min(starts), max(each.end or 0 for each in found)
-        quote = tree.quote(start, end)
-        return ValueEvidence(claim.pointer, "derived", start, end, quote, "as items of a list")
+        span = min(starts), max(each.end or 0 for each in found)
+        return tree.evidence(claim.pointer, "derived", span, "as items of a list")
 
 
 def _is_in_parts(own: Sequence[Span], containers: Sequence[Span], span: Span) -> bool:

@@ -186,9 +186,8 @@ class ClaimJudge:
         self, claim: Claim, occurrence: Occurrence, verdict: Verdict, reason: str
     ) -> ValueEvidence:
         """Return evidence with a quote of the source."""
-        start, end = self._index.source_span(occurrence.span)
-        quote = self._index.tree.quote(start, end)
-        return ValueEvidence(claim.pointer, verdict, start, end, quote, reason)
+        span = self._index.source_span(occurrence.span)
+        return self._index.tree.evidence(claim.pointer, verdict, span, reason)
 
     def _rank(self, claim: Claim, candidate: ValueCandidate) -> int:
         """Return how well a place fits the field; 0 if it does not."""
@@ -547,5 +546,4 @@ class StateJudge:
         return self._derived(claim, (start, start + len(text)), reason)
 
     def _derived(self, claim: Claim, span: Span, reason: str) -> ValueEvidence:
-        quote = self._index.tree.quote(*span)
-        return ValueEvidence(claim.pointer, "derived", *span, quote, reason)
+        return self._index.tree.evidence(claim.pointer, "derived", span, reason)

@@ -28,6 +28,7 @@ from webdata_nb.page.content.parser import VOID_ELEMENTS, read_markup
 from webdata_nb.page.content.structured_data import is_json_ld, scan_json
 from webdata_nb.page.extract.coerce import parse_number
 from webdata_nb.page.extract.prices import CENTS, makes_cents
+from webdata_nb.page.extract.results import ValueEvidence, Verdict
 
 ROOT: Final = -1
 """The parent of elements without one."""
@@ -178,9 +179,11 @@ class PageTree:
         attributes = self.attributes(element)
         return f"{attributes.get('class', '')} {attributes.get('id', '')}"
 
-    def quote(self, start: int, end: int) -> str:
-        """Return the source between two places, cut after `MAX_QUOTE` characters."""
-        return self.source[start : min(end, start + MAX_QUOTE)]
+    def evidence(self, pointer: str, verdict: Verdict, span: Span, reason: str) -> ValueEvidence:
+        """Return evidence that quotes a place of the source, at most `MAX_QUOTE` characters."""
+        start, end = span
+        quote = self.source[start : min(end, start + MAX_QUOTE)]
+        return ValueEvidence(pointer, verdict, start, end, quote, reason)
 
     def class_name(self, element: int) -> str:
         """Return the first class of an element; empty without one."""
