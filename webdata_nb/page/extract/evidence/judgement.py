@@ -322,32 +322,20 @@ _SCRIPTED: Final = re.compile(
 )
 _MAX_SCRIPTED: Final = 200
 
-IsOwnRecord = Callable[[Span], bool]
-
 
 def is_state(claim: Claim) -> bool:
     """Return whether a value is a boolean or an availability."""
     return isinstance(claim.value, bool) or stock_state(claim) is not None
 
 
-def find_state(
-    index: PageIndex,
-    claim: Claim,
-    fields: FieldLabels,
-    is_own_record: IsOwnRecord,
-    parts: Sequence[Span] | None = None,
-) -> Occurrence | None:
-    """Return a place that says what a boolean or an availability says; None without one.
-
-    `parts` are the parts of the page about an entry of a list; without, the page is about it.
-    """
+def find_state(index: PageIndex, claim: Claim, fields: FieldLabels, own: OwnParts) -> Span | None:
+    """Return a place that says what a boolean or an availability says; None without one."""
     state = stock_state(claim)
     if state is None:
         places = _flag_places(index, claim, fields)
     else:
-        places = _stock_places(index, claim.path, fields, parts, is_available=state)
-    spans = (span for span in places if is_own_record(span))
-    return next((Occurrence(span, "state") for span in spans), None)
+        places = _stock_places(index, claim.path, fields, own.parts, is_available=state)
+    return next(filter(own.contains, places), None)
 
 
 def scripted_states(tree: PageTree) -> dict[bool, Span]:
@@ -504,12 +492,12 @@ class StateJudge:
     def judge(self, claim: Claim) -> ValueEvidence:
         """Return the evidence of a boolean or an availability."""
         state = stock_state(claim)
-        found = find_state(self._index, claim, self._fields, self._own.contains, self._own.parts)
+        found = find_state(self._index, claim, self._fields, self._own)
         is_subject = self._own.parts is None
         sign = self._shown.state if is_subject and state is not None else None
         is_shown = sign is not None and (sign.state == IN) is state
         if found is not None and (sign is None or is_shown or not sign.strong):
-            span = self._index.source_span(found.span)
+            span = self._index.source_span(found)
             return self._derived(claim, span, "as a state that the page gives")
         if state is None or not is_subject:
             return ValueEvidence(claim.pointer, "unsupported", reason=_NOTHING)
