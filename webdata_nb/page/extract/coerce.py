@@ -235,7 +235,7 @@ class ValueCoercion:
         if schema.choices is not None:
             # The choice equal to the value regardless of case, separators and a URL's path; of an
             # availability also the only choice with the same meaning.
-            text = _to_text(value)
+            text = scalar_text(value)
             names = (
                 {normalize_name(text), normalize_name(_last_segment(text))} - {""}
                 if len(text) <= _MAX_CHOICE_LENGTH
@@ -280,7 +280,7 @@ class ValueCoercion:
             word = normalize_name(_last_segment(value)[:40]) if isinstance(value, str) else ""
             return True if word in _TRUE else False if word in _FALSE else None
         if schema.kind == "string":
-            text = value if isinstance(value, str) else _to_text(value)
+            text = value if isinstance(value, str) else scalar_text(value)
             if schema.format == "date":
                 return iso_date(text, self._language)
             if schema.format == "date-time":
@@ -320,7 +320,8 @@ def _representative_scalar(node: DataNode, schema: FieldSchema, name: str) -> An
     return scalar
 
 
-def _to_text(value: Any) -> str:
+def scalar_text(value: Any) -> str:
+    """Return a scalar as text: a boolean as in JSON, a whole number without decimals."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:  # noqa: PLR2004 - beyond it floats are written with an exponent

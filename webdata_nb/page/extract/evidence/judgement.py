@@ -15,7 +15,7 @@ from typing import Final
 
 from webdata_nb.page.content.block_tree import word_set
 from webdata_nb.page.content.parser import parse
-from webdata_nb.page.extract.coerce import availability_of
+from webdata_nb.page.extract.coerce import availability_of, scalar_text
 from webdata_nb.page.extract.evidence.claims import Claim, Occurrence, currency_of, is_in_menu
 from webdata_nb.page.extract.evidence.labels import (
     FieldLabels,
@@ -246,11 +246,7 @@ class ClaimJudge:
 
     def _is_exact(self, claim: Claim, candidate: ValueCandidate) -> bool:
         start, end = self._index.source_span(candidate.occurrence.span)
-        value = claim.value
-        if not isinstance(value, str):
-            is_short = abs(value) < 1e15 and float(value).is_integer()  # noqa: PLR2004 - beyond it floats are written with an exponent
-            value = str(int(value)) if is_short else str(value)
-        return self._index.tree.source[start:end] == value
+        return self._index.tree.source[start:end] == scalar_text(claim.value)
 
 
 def is_price(claim: Claim) -> bool:
