@@ -592,32 +592,19 @@ class PageIndex:
 
     def find(self, needle: str, within: Span | None = None) -> list[Span]:
         """Return the places of a folded text that does not begin or end within a word."""
-        return list(islice(self._find(self.text, needle, within), MAX_MATCHES)) if needle else []
+        return self._whole_words(self.find_anywhere(needle, within)) if needle else []
 
     def find_anywhere(self, needle: str, within: Span | None = None) -> Iterator[Span]:
         """Return the places of a folded text, also within words."""
-        first, last = within or (0, len(self.text))
-        start = self.text.find(needle, first, last)
-        for _ in range(_MAX_TRIES):
-            if start < 0:
-                return
-            yield start, start + len(needle)
-            start = self.text.find(needle, start + len(needle), last)
+        return _places(self.text, needle, within or (0, len(self.text)))
 
     def find_across_lines(self, needle: str) -> list[Span]:
         """Return the places of a long text, of which blocks of the page are parts."""
-        return list(islice(self._find(self._one_line, needle, None), MAX_MATCHES))
+        return self._whole_words(_places(self._one_line, needle, (0, len(self.text))))
 
-    def _find(self, text: str, needle: str, within: Span | None) -> Iterator[Span]:
-        first, last = within or (0, len(text))
-        start = text.find(needle, first, last)
-        for _ in range(_MAX_TRIES):
-            if start < 0:
-                return
-            end = start + len(needle)
-            if self.is_boundary(start) and self.is_boundary(end):
-                yield start, end
-            start = text.find(needle, end, last)
+    def _whole_words(self, spans: Iterator[Span]) -> list[Span]:
+        whole = (span for span in spans if self.is_boundary(span[0]) and self.is_boundary(span[1]))
+        return list(islice(whole, MAX_MATCHES))
 
     @cached_property
     def _one_line(self) -> str:
@@ -752,6 +739,17 @@ class PageIndex:
         within = offset - self.starts[number] + skipped
         place = offsets.end(within) if is_end else offsets.start(within)
         return piece.start + place
+
+
+def _places(text: str, needle: str, within: Span) -> Iterator[Span]:
+    """Return the places of one text in a part of another."""
+    start = text.find(needle, *within)
+    for _ in range(_MAX_TRIES):
+        if start < 0:
+            return
+        end = start + len(needle)
+        yield start, end
+        start = text.find(needle, end, within[1])
 
 
 @lru_cache(maxsize=1 << 14)
