@@ -33,6 +33,8 @@ def _split_values(words_by_name: dict[str, str]) -> dict[str, tuple[str, ...]]:
 
 SYNONYMS: Final = _split_values(_DATA["synonyms"])
 """Further names under which a field may stand, best first."""
+GTIN_NAMES: Final = dict.fromkeys(("gtin8", "gtin12", "gtin13", "gtin14"), "gtin")
+"""The names of schema.org for codes of one length, with the one for all of them."""
 SYNONYMS_BY_TYPE: Final = {
     ending: _split_values(names) for ending, names in _DATA["synonyms_by_type"].items()
 }

@@ -41,6 +41,7 @@ from webdata_nb.page.extract.declared import (
 )
 from webdata_nb.page.extract.field_names import (
     GENERIC_NAMES,
+    GTIN_NAMES,
     PAGE_KINDS,
     PAGE_PROPERTIES,
     PAGE_TYPES,
@@ -229,10 +230,9 @@ def _add_values(
 
 _TOO_GENERAL: Final = frozenset({"id", "identifier", "model", "value", "code", "number"})
 """Field names that a label of a product's code does not fill."""
-_ALIASES: Final = {
-    "gtin13": "gtin", "gtin12": "gtin", "gtin14": "gtin", "gtin8": "gtin", "minprice": "lowprice",
-    "maxprice": "highprice", "currency": "pricecurrency", "manufacturer": "brand",
-    "productid": "sku", "asin": "sku",
+_ALIASES: Final = GTIN_NAMES | {
+    "minprice": "lowprice", "maxprice": "highprice", "currency": "pricecurrency",
+    "manufacturer": "brand", "productid": "sku", "asin": "sku",
 }  # fmt: skip
 
 

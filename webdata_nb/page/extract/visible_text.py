@@ -134,7 +134,7 @@ OVERLAY: Final = 32
 
 _MAX_NAME_LENGTH: Final = 200
 _MAX_STYLE_LENGTH: Final = 500
-_TAG_FLAGS: Final = {
+TAG_FLAGS: Final = {
     "nav": ASIDE, "footer": ASIDE, "aside": ASIDE, "dialog": OVERLAY,
     "del": STRUCK, "s": STRUCK, "strike": STRUCK,
 }  # fmt: skip
@@ -202,7 +202,7 @@ def simplify_name(name: str) -> str:
 def flags_of(element: Element, name: str) -> int:
     """Return the flags of an element with a simplified name."""
     tag = element.tag
-    flags = flags_of_name(name) | _TAG_FLAGS.get(tag, 0)
+    flags = flags_of_name(name) | TAG_FLAGS.get(tag, 0)
     if tag == "a" and element.attr("href"):
         flags |= LINK
     style = element.attr("style")

@@ -18,6 +18,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from webdata_nb.page.content.block_tree import word_set
+from webdata_nb.page.content.parser import HEADINGS
 from webdata_nb.page.extract.coerce import parse_number
 from webdata_nb.page.extract.evidence.labels import GENERIC, FieldPath, names_of_field
 from webdata_nb.page.extract.evidence.page_index import (
@@ -275,7 +276,7 @@ _MAX_CARD: Final = 3000
 """Elements of the largest part that is one of several."""
 _MAX_HEADING: Final = 60
 _MAX_SECTIONS: Final = 20
-_MARKS: Final = frozenset({"a", "img", "h1", "h2", "h3", "h4", "h5", "h6"})
+_MARKS: Final = HEADINGS | {"a", "img"}
 _HEADINGS: Final = frozenset({"h2", "h3", "h4", "h5"})
 _SAME_SUBJECT: Final = word_set(
     "offers offer hasvariant variants model pricespecification additionalproperty review reviews"

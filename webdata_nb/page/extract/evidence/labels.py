@@ -9,9 +9,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.content.block_tree import word_set
+from webdata_nb.page.content.parser import HEADINGS
 from webdata_nb.page.extract.evidence.page_index import ROOT, PageIndex, Span
 from webdata_nb.page.extract.field_names import (
     GENERIC_NAMES,
+    GTIN_NAMES,
     META_PROPERTIES,
     PAGE_KINDS,
     name_readings,
@@ -23,6 +25,7 @@ from webdata_nb.page.extract.visible_text import (
     OTHER_AMOUNT,
     PROPERTY_OF_LABEL,
     STRUCK,
+    TAG_FLAGS,
     flags_of_name,
     simplify_name,
 )
@@ -38,13 +41,7 @@ GENERIC: Final = frozenset({"name", "value", "@value", "@id", "url", "text", "la
 """Names that say nothing of a part without the name of the whole."""
 _JOINED_WORDS: Final = 3
 _LABELS: Final = PROPERTY_OF_LABEL | {"by": "brand", "von": "brand"}
-_ALIASES: Final = {
-    "colour": "color",
-    "gtin13": "gtin",
-    "gtin12": "gtin",
-    "gtin14": "gtin",
-    "gtin8": "gtin",
-}
+_ALIASES: Final = {"colour": "color"} | GTIN_NAMES
 _UNITS: Final = word_set(
     "kg g mg lb lbs oz km m cm mm ft in inch inches l ml eur usd gbp percent pct s sec seconds min"
     " minutes h hours days weeks months years w kw wh kwh v mah gb mb tb hz"
@@ -153,8 +150,7 @@ _UNIT_LENGTH: Final = 6
 _MAX_CELLS: Final = 200
 _SEPARATORS: Final = re.compile(r"[|;\u2022\u00b7\t(\[]|, ")
 _LABEL_TAGS: Final = frozenset({"dt", "th", "label"})
-_STRUCK_TAGS: Final = frozenset({"del", "s", "strike"})
-_TITLES: Final = frozenset({"title", "h1", "h2", "h3", "h4", "h5", "h6"})
+_TITLES: Final = HEADINGS | {"title"}
 """Elements whose text is the name of something."""
 _NAME_ATTRIBUTES: Final = ("itemprop", "property", "class", "id", "data-testid", "data-field")
 
@@ -296,7 +292,7 @@ def _element_names(
         attributes = tree.attributes(each)
         name = " ".join(attributes[key] for key in _NAME_ATTRIBUTES if key in attributes)
         flags |= flags_of_name(simplify_name(name[:200])) if name else 0
-        flags |= STRUCK if tree.names[each] in _STRUCK_TAGS else 0
+        flags |= TAG_FLAGS.get(tree.names[each], 0)
         found = found or (fields.of_class(name[:200]) if name else found)
         if tree.names[each] in _TITLES:
             found = found or fields.of_label("name")
