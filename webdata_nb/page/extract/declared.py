@@ -50,7 +50,7 @@ from webdata_nb.page.extract.node_graph import DataNode, is_of_kind
 from webdata_nb.page.extract.schema import pointer_step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
     from webdata_nb.page.extract.schema import FieldSchema
 
@@ -1134,15 +1134,9 @@ def row_properties(grid: DataTable, row: Sequence[str]) -> dict[str, tuple[str, 
 
 def node_pairs(node: DataNode, origin: str) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
     """Return the pairs of name and value that a node declares as additional properties."""
-    own_name, values = node.properties.get("additionalproperty", ("", []))
-    pairs: list[tuple[str, Any]] = []
-    for pair in values[:MAX_ITEMS]:
-        name = next(iter(pair.values("name")), None) if isinstance(pair, DataNode) else None
-        value = next(iter(pair.values("value")), None) if isinstance(pair, DataNode) else None
-        if isinstance(name, str) and value is not None:
-            pairs.append((name, value))
+    own_name, pairs = node.pairs(MAX_ITEMS)
     if pairs:
-        yield f"{origin}/{own_name}", pairs
+        yield f"{origin}/{own_name}", [(name, values[0]) for name, values in pairs]
 
 
 @lru_cache(maxsize=4096)

@@ -128,16 +128,22 @@ class DataNode:
                         queue.append((inner, (*path, label), TRAVERSED_PROPERTIES[name]))
         if self.address is not None and "url" not in reachable:
             reachable["url"] = [ReachableValues(("@id",), [self.address])]
-        # Properties may also be declared as pairs of a name and a value.
-        own_name, pairs = self.properties.get("additionalproperty", ("", []))
-        for pair in pairs[:MAX_REACHABLE]:
-            names = pair.values("name") if isinstance(pair, DataNode) else []
-            if names and isinstance(names[0], str) and pair.values("value"):
-                label = names[0][:100]
-                found = ReachableValues((own_name, label), pair.values("value"))
-                reachable.setdefault(normalize_name(label), []).append(found)
+        own_name, pairs = self.pairs(MAX_REACHABLE)
+        for name, values in pairs:
+            found = ReachableValues((own_name, name[:100]), values)
+            reachable.setdefault(normalize_name(name[:100]), []).append(found)
         self.reachable = reachable
         return reachable
+
+    def pairs(self, limit: int) -> tuple[str, list[tuple[str, list[Any]]]]:
+        """Return the properties that are declared as pairs of a name and a value.
+
+        The name of the property that has them comes first.
+        """
+        own_name, declared = self.properties.get("additionalproperty", ("", []))
+        nodes = (pair for pair in declared[:limit] if isinstance(pair, DataNode))
+        named = ((next(iter(node.values("name")), None), node.values("value")) for node in nodes)
+        return own_name, [(name, own) for name, own in named if isinstance(name, str) and own]
 
 
 @dataclass(frozen=True, slots=True)
