@@ -16,7 +16,6 @@ from enum import IntEnum
 from functools import lru_cache
 from html import unescape
 from itertools import islice, pairwise
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.page.extract.coerce import iso_date, parse_number
@@ -28,7 +27,6 @@ from webdata_nb.page.extract.field_names import (
     LIST_WORDS,
     META_PROPERTIES,
     METADATA_PROPERTIES,
-    PAGE_KINDS,
     PAGE_TITLE_SOURCES,
     PAGE_TYPES,
     PART_PROPERTIES,
@@ -38,11 +36,11 @@ from webdata_nb.page.extract.field_names import (
     RELATION_WORDS,
     SECONDARY_TYPES,
     TYPES_BY_KIND,
-    NameReading,
     kind_of_name,
     name_readings,
     normalize_name,
     normalize_short_name,
+    page_names,
     singular_forms,
     split_words,
 )
@@ -140,9 +138,9 @@ class DeclaredFields:
         structured: Mapping[str, Any],
         metadata: Mapping[str, Any],
         tables: Sequence[Mapping[str, Any]],
-        labels: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        labels: Mapping[str, Sequence[str]],
         *,
-        has_text: bool = True,
+        has_text: bool,
     ) -> None:
         self._metas = _read_metas(structured)
         self._metadata: dict[str, list[DeclaredValues]] = {}
@@ -211,9 +209,8 @@ class DeclaredFields:
             if self._has_text or exact.endswith("title") or source.origin != _DOCUMENT_TITLE:
                 yield source
         # A label in a table must be the name itself or a synonym that is not as common as "name".
-        for reading in name_readings(name):
-            label = reading.chain[0]
-            if _is_of_page(reading) and (label == exact or label not in COMMON_PROPERTIES):
+        for label in page_names(name):
+            if label == exact or label not in COMMON_PROPERTIES:
                 declared = self._labels.get(label)
                 if declared is not None:
                     yield declared
@@ -226,9 +223,8 @@ class DeclaredFields:
         date that the document declares as well, in machine-readable form.
         """
         days = self._days(self._page_values(name))
-        for reading in name_readings(name):
-            label = reading.chain[0]
-            if not _is_of_page(reading) or label in COMMON_PROPERTIES:
+        for label in page_names(name):
+            if label in COMMON_PROPERTIES:
                 continue
             source = None if label in self._ambiguous else self._labels.get(label)
             if source is None and label not in READ_FROM_PRODUCTS:
@@ -254,10 +250,9 @@ class DeclaredFields:
 
     def _page_values(self, name: str) -> Iterator[DeclaredValues]:
         """Return the values of a field outside of tables, best first."""
-        readings = [reading for reading in name_readings(name) if _is_of_page(reading)]
         for values_by_name in (self._metas, self._metadata):
-            for reading in readings:
-                yield from values_by_name.get(reading.chain[0], ())
+            for label in page_names(name):
+                yield from values_by_name.get(label, ())
 
     def _add_pairs(self, rows: Sequence[Sequence[str]], number: int) -> None:
         previous: DeclaredValues | None = None
@@ -282,10 +277,6 @@ def _column_names(header: str, inner: str) -> tuple[str, ...]:
     """
     texts = (header, _BRACKETS.sub(" ", header), inner, _BRACKETS.sub(" ", inner))
     return tuple(dict.fromkeys(filter(None, map(normalize_name, texts)))) or ("",)
-
-
-def _is_of_page(reading: NameReading) -> bool:
-    return len(reading.chain) == 1 and (not reading.kind or reading.kind in PAGE_KINDS)
 
 
 def _read_metas(structured: Mapping[str, Any]) -> dict[str, list[DeclaredValues]]:

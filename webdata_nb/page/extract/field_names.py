@@ -175,6 +175,15 @@ def name_readings(name: str) -> tuple[NameReading, ...]:
     return tuple(readings)
 
 
+@lru_cache(maxsize=4096)
+def page_names(name: str) -> tuple[str, ...]:
+    """Return the names under which a page may declare a field of its subject, best first."""
+    readings = (reading for reading in name_readings(name) if len(reading.chain) == 1)
+    return tuple(
+        reading.chain[0] for reading in readings if not reading.kind or reading.kind in PAGE_KINDS
+    )
+
+
 def name_readings_from(name: str, heads: AbstractSet[str]) -> list[NameReading]:
     """Return the ways to read a field's name that begin at one of some properties, best first."""
     by_head = _by_head(name)

@@ -42,7 +42,6 @@ from webdata_nb.page.extract.declared import (
 from webdata_nb.page.extract.field_names import (
     GENERIC_NAMES,
     GTIN_NAMES,
-    PAGE_KINDS,
     PAGE_PROPERTIES,
     PAGE_TYPES,
     kind_of_name,
@@ -50,6 +49,7 @@ from webdata_nb.page.extract.field_names import (
     name_readings_from,
     normalize_name,
     normalize_short_name,
+    page_names,
     split_words,
 )
 from webdata_nb.page.extract.node_graph import (
@@ -254,12 +254,8 @@ def _property(name: str) -> str:
     """Return the property of visible values that a field's name means; empty for none."""
     if normalize_name(name) in _TOO_GENERAL:
         return ""
-    for reading in name_readings(name):
-        if len(reading.chain) == 1 and (not reading.kind or reading.kind in PAGE_KINDS):
-            property_name = _ALIASES.get(reading.chain[0], reading.chain[0])
-            if property_name in VISIBLE_PROPERTIES:
-                return property_name
-    return ""
+    properties = (_ALIASES.get(label, label) for label in page_names(name))
+    return next((each for each in properties if each in VISIBLE_PROPERTIES), "")
 
 
 class VisibleLookup:
