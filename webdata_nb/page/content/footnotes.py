@@ -42,6 +42,8 @@ _LEADING_NODES: Final = 4
 _LEADING_CHARACTERS: Final = 2 * MAX_MARK_CHARACTERS
 _WRAPPER_LEVELS: Final = 3
 _PUNCTUATION: Final = re.compile(r"(?:\s*[.:)\]]\s)?")
+# The arrow back to the text may come first.
+_BEFORE_NOTE: Final = re.compile(rf"(?:\s*[\^↑⇑⤴↩]\ufe0e?\s*)?{_PUNCTUATION.pattern}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,8 @@ def take_footnotes(document: Document, anchors: AnchorTable) -> dict[str, Elemen
     used = {note.mark for note in notes}
     numbers = (str(number) for number in count(1) if str(number) not in used)
     for note in notes:
-        name = usable_name(note.mark)
-        if name is None or name in texts:
+        name = note.mark
+        if name in texts or _NAME.fullmatch(name) is None:  # or Markdown could not write it
             name = next(numbers)
         texts[name] = _move(note, name)
     return texts
@@ -206,22 +208,17 @@ def _remove_mark(item: Element, mark: str) -> None:
             nodes.append(node)
             if len(nodes) == _LEADING_NODES or len(node.data) > _LEADING_CHARACTERS:
                 break
-    _cut(nodes, leading_arrow_length("".join(node.data for node in nodes)))
-    _cut(nodes, _punctuation_length("".join(node.data for node in nodes)))
+    text = "".join(node.data for node in nodes)
+    _cut(nodes, len(text) - len(_BEFORE_NOTE.sub("", text, count=1)))
     texts = [node for node in nodes if node.data.strip()]
     if texts and mark_of(texts[0].data) == mark:
         texts[0].data = ""
         if len(texts) > 1:
-            texts[1].data = texts[1].data[_punctuation_length(texts[1].data) :]
+            texts[1].data = _PUNCTUATION.sub("", texts[1].data, count=1)
         return
     leading = leading_mark("".join(node.data for node in nodes))
     if leading is not None and leading[0] == mark and leading[2]:
         _cut(nodes, leading[1])
-
-
-def _punctuation_length(text: str) -> int:
-    match = _PUNCTUATION.match(text)
-    return match.end() if match is not None else 0
 
 
 def _cut(nodes: Iterable[Text], length: int) -> None:
@@ -237,7 +234,6 @@ def _cut(nodes: Iterable[Text], length: int) -> None:
 _MAX_FOLLOWING_NODES: Final = 20
 _INLINE_WRAPPERS: Final = frozenset({"sup", "span", "a", "b", "strong", "em", "i", "small", "font"})
 _ITEMS: Final = frozenset({"li", "dd"})
-_HEADINGS = "h1,h2,h3,h4,h5,h6"
 
 
 def find_linked_notes(document: Document, budget: TextBudget) -> list[Note]:
@@ -315,7 +311,7 @@ def reference_mark(link: Element) -> str | None:
         return None
     parent = link.parent
     is_reference = (
-        is_bracketed(text)
+        text.lstrip().startswith("[")
         or nearest_ancestor(link, {"sup"}, levels=_WRAPPER_LEVELS) is not None
         or link.select_one("sup") is not None
         or declares_reference(link)
@@ -380,7 +376,7 @@ def _read_note(
 
 def _is_note(note: Note, target: Element, block: Element, text: str) -> bool:
     """Return whether a block that a reference leads to is a note."""
-    if block.select_one(_HEADINGS) is not None:
+    if next(block.iter_elements(HEADINGS), None) is not None:
         return False
     if target != block and not _is_at_start(target, block):
         return False
@@ -481,7 +477,6 @@ _LEADING_MARK = re.compile(
     r"\s*(?:[\[(]\s*(?P<bracketed>[^\W_]{1,4}|[*†‡§¶‖]{1,4})\s*[\])][.:]?"
     r"|(?P<dotted>\d{1,4})[.:)\]]|(?P<bare>\d{1,4}|[*†‡§¶‖]{1,4})(?=\s|\Z))\s*"
 )
-_LEADING_ARROW = re.compile(r"\s*[\^↑⇑⤴↩]\ufe0e?\s*")
 _ARROWS: Final = frozenset("^↑⇑⇧⤴↩↵⏎↶⬑⮐⮌↖⇗☝⤶▲◂«⬆")
 _VARIATION_SELECTORS = str.maketrans("", "", "\ufe0e\ufe0f\xa0 []()")
 _REFERENCE = re.compile(r"foot-?_?note|note-?_?ref|fn-?_?ref|end-?_?note|sidenote", re.IGNORECASE)
@@ -498,11 +493,6 @@ def mark_of(text: str) -> str | None:
     return match[2] if match is not None else None
 
 
-def is_bracketed(text: str) -> bool:
-    """Return whether a label stands in square brackets."""
-    return text.lstrip().startswith("[")
-
-
 def leading_mark(text: str) -> tuple[str, int, bool] | None:
     """Return the mark at the start of a text, its length, and whether it is more than a number."""
     match = _LEADING_MARK.match(text)
@@ -511,12 +501,6 @@ def leading_mark(text: str) -> tuple[str, int, bool] | None:
     mark = match["bracketed"] or match["dotted"]
     mark = mark or match["bare"]
     return mark, match.end(), match["bare"] is None or not mark.isdigit()
-
-
-def leading_arrow_length(text: str) -> int:
-    """Return the length of an arrow back to the text at the start of a note."""
-    match = _LEADING_ARROW.match(text)
-    return match.end() if match is not None else 0
 
 
 def declares_reference(element: Element) -> bool:
@@ -541,11 +525,6 @@ def is_back_link(link: Element, text: str) -> bool:
     if link.attr("role") == "doc-backlink":  # of headings, it leads to the table of contents
         return nearest_ancestor(link, HEADINGS, levels=2) is None
     return len(text) <= MAX_MARK_CHARACTERS and bool(_BACK_LINK.search(link.attr("class") or ""))
-
-
-def usable_name(mark: str) -> str | None:
-    """Return the name of a footnote for its mark, if Markdown can write it."""
-    return mark if _NAME.fullmatch(mark) is not None else None
 
 
 def fragment_of(link: Element) -> str:

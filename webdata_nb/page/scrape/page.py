@@ -42,6 +42,7 @@ from webdata_nb.page.content.parsed_page import (
     robots_directives,
 )
 from webdata_nb.page.content.parser import (
+    HEADINGS,
     Element,
     collapse_whitespace,
     comments_of,
@@ -237,7 +238,7 @@ def headings(content: ParsedPage) -> list[dict[str, Any]]:
     """
     return [
         {"level": int(heading.tag[1]), "text": text, "anchor": _anchor(heading)}
-        for heading in content.element.select("h1,h2,h3,h4,h5,h6")
+        for heading in content.element.iter_elements(HEADINGS)
         if (text := text_of(heading))
     ]
 
