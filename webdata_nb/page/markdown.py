@@ -12,8 +12,6 @@ from webdata_nb.page.content.footnotes import REFERENCE
 from webdata_nb.page.content.formulas import (
     LATEX,
     clean_latex,
-    display_formula,
-    inline_formula,
     mathml_to_latex,
     without_bars,
 )
@@ -445,7 +443,7 @@ class InlineWriter:
             pieces.append(" ")
         if self._link is not None and latex.count("[") != latex.count("]"):
             latex = latex.replace("[", r"\lbrack ").replace("]", r"\rbrack ")
-        pieces.append(inline_formula(latex))
+        pieces.append(f"${latex}$")
         following = element.next_sibling
         if type(following) is Text and following.data[:1].isdigit():
             pieces.append(_SEPARATOR)
@@ -960,7 +958,7 @@ class MarkdownWriter(InlineWriter):
         if not latex:
             return None
         self._end_block()
-        self._write_block(display_formula(latex))
+        self._write_block(f"$${latex}$$")  # on one line, since "-" or "=" may not begin one
         return skip
 
     def _open_blockquote(self, _: Element) -> End:

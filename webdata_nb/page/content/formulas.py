@@ -401,16 +401,6 @@ def clean_latex(text: str) -> str:
     return "".join(pieces)
 
 
-def inline_formula(latex: str) -> str:
-    """Write a formula within a line."""
-    return f"${latex}$"
-
-
-def display_formula(latex: str) -> str:
-    """Write a formula of its own line; on one line, since "-" or "=" may not begin a line."""
-    return f"$${latex}$$"
-
-
 def without_bars(latex: str) -> str:
     """Replace "|", which ends the cell of a table."""
     return _BAR.sub(lambda bar: r"\vert " if bar[0] == "|" else r"\Vert ", latex).rstrip()
@@ -688,10 +678,6 @@ def _first(element: Element, depth: int) -> str:
     return _convert(parts[0], depth + 1) if parts else _characters(element.text)
 
 
-def _no_text(element: Element, depth: int) -> str:  # noqa: ARG001 - see above
-    return ""
-
-
 _CONVERTERS: Final[dict[str, Callable[[Element, int], str]]] = {
     "mi": _identifier,
     "mo": _operator,
@@ -714,9 +700,8 @@ _CONVERTERS: Final[dict[str, Callable[[Element, int], str]]] = {
     "menclose": _enclosed,
     "semantics": _first,
     "maction": _first,
-    "annotation": _no_text,
-    "annotation-xml": _no_text,
-    "mphantom": _no_text,
-    "none": _no_text,
-    "mprescripts": _no_text,
+    **dict.fromkeys(
+        ("annotation", "annotation-xml", "mphantom", "none", "mprescripts"),
+        lambda _element, _depth: "",
+    ),
 }
