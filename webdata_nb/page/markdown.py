@@ -30,7 +30,6 @@ from webdata_nb.page.content.parser import (
 )
 from webdata_nb.page.content.tables import (
     child_elements,
-    header_text,
     is_exponent,
     line_number_cells,
     read_table,
@@ -728,15 +727,10 @@ def _is_punctuation(character: str) -> bool:
 
 def write_table(table: PageTable, cells: CellWriter) -> str:
     """Write a table; one without a header has an empty one, which Markdown requires."""
-    texts: dict[Element | None, str] = {None: ""}
-    for cell in table.cells():
-        if cell not in texts:
-            texts[cell] = cells.write(cell)
+    header, rows = table.write_cells(cells.write)
     columns = table.width
-    header = [header_text([texts[cell] for cell in names]) for names in table.header]
     header += [""] * (columns - len(header))
-    lines = [_line(header), f"|{' --- |' * columns}"]
-    lines += (_line([texts[cell] for cell in row]) for row in table.rows)
+    lines = [_line(header), f"|{' --- |' * columns}", *map(_line, rows)]
     return "\n".join(lines)
 
 

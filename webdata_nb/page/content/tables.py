@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.content.footnotes import REFERENCE, mark_of
@@ -28,7 +29,7 @@ from webdata_nb.page.content.parser import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from webdata_nb.page.content.parser import Node
 
@@ -100,12 +101,15 @@ class PageTable:
         """The number of columns."""
         return max(len(self.header), max(map(len, self.rows), default=0))
 
-    def cells(self) -> Iterator[Element]:
-        """Yield every cell, a spanning one several times."""
-        for names in self.header:
-            yield from names
-        for row in self.rows:
-            yield from (cell for cell in row if cell is not None)
+    def write_cells(self, write: Callable[[Element], str]) -> tuple[list[str], list[list[str]]]:
+        """Return the names of the columns and the rows below them, each cell written once."""
+        texts: dict[Element | None, str] = {None: ""}
+        for cell in chain(*self.header, *self.rows):
+            if cell is not None and cell not in texts:
+                texts[cell] = write(cell)
+        names = (filter(None, [texts[cell] for cell in cells]) for cells in self.header)
+        header = [" ".join(dict.fromkeys(own)) for own in names]
+        return header, [[texts[cell] for cell in row] for row in self.rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,21 +212,11 @@ def is_data_table(element: Element) -> bool:
 
 def table_texts(table: PageTable) -> TableTexts:
     """Return the texts of a table."""
-    texts: dict[Element | None, str] = {None: ""}
-    for cell in table.cells():
-        if cell not in texts:
-            texts[cell] = cell_text(cell)
-    header = [header_text([texts[cell] for cell in cells]) for cells in table.header]
+    header, rows = table.write_cells(cell_text)
     if not any(header):
         header = []
-    rows = [[texts[cell] for cell in row] for row in table.rows]
     caption = " ".join(filter(None, map(cell_text, table.titles)))
     return TableTexts(caption, header, rows, [n for n, row in enumerate(rows) if is_total(row)])
-
-
-def header_text(texts: Sequence[str]) -> str:
-    """Return the name of a column from its header cells, outermost first."""
-    return " ".join(text for n, text in enumerate(texts) if text and text not in texts[:n])
 
 
 def is_total(row: Sequence[str]) -> bool:
