@@ -35,7 +35,7 @@ from webdata_nb.page.content.parser import (
 from webdata_nb.page.documents.converted_document import ConvertedDocument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from markdown_it.rules_core import StateCore
     from markdown_it.rules_inline import StateInline
@@ -53,7 +53,8 @@ def convert_plain_text(text: str, _url: str) -> ConvertedDocument:
     """Convert plain text; its first line is the title if it looks like one."""
     title = find_title(text)
     head = f"<head><title>{escape(title)}</title></head>" if title else ""
-    html = f'{head}<body><pre><code class="language-">{link_urls(text)}</code></pre></body>'
+    code = link_parts(text, find_urls(text))
+    html = f'{head}<body><pre><code class="language-">{code}</code></pre></body>'
     return ConvertedDocument(html, markdown=text, text=text)
 
 
@@ -138,7 +139,7 @@ def convert_json(text: str, _url: str) -> ConvertedDocument:
     parts = [f"<title>{escape(title)}</title>"] if title else []
     if description:
         parts.append(f'<meta name="description" content="{escape(description)}">')
-    return convert_code(text, "json", head="".join(parts), body=_link_values(head))
+    return convert_code(text, "json", head="".join(parts), body=link_parts(head, _url_values(head)))
 
 
 def _line(value: object) -> str | None:
@@ -147,21 +148,11 @@ def _line(value: object) -> str | None:
     return value.strip()
 
 
-def _link_values(text: str) -> str:
-    """Return JSON as HTML in which the values that are URLs are links."""
-    pieces: list[str] = []
-    position = 0
-    for count, match in enumerate(_URL_VALUE.finditer(text)):
-        if count == MAX_BARE_URLS:
-            break
-        if match["vocabulary"]:
-            continue
-        start, end = match.span("url")
-        url = escape(match["url"].replace("\\/", "/"))
-        written = escape(match["url"])
-        pieces += escape(text[position:start]), f'<a href="{url}">{written}</a>'
-        position = end
-    return "".join([*pieces, escape(text[position:])])
+def _url_values(text: str) -> Iterator[tuple[int, int]]:
+    """Return start and end of each value of a JSON text that is a URL."""
+    for match in islice(_URL_VALUE.finditer(text), MAX_BARE_URLS):
+        if not match["vocabulary"]:
+            yield match.span("url")
 
 
 MAX_BARE_URLS = 20_000
@@ -176,9 +167,7 @@ _PUNCTUATION = ".,;:!?'*_~\u2026\u201c\u201d\u2018\u2019"
 
 def find_urls(text: str) -> Iterator[tuple[int, int]]:
     """Return start and end of each http and https URL, without punctuation of the sentence."""
-    for count, match in enumerate(_URL.finditer(text)):
-        if count == MAX_BARE_URLS:
-            return
+    for match in islice(_URL.finditer(text), MAX_BARE_URLS):
         start, end = match.span()
         while end > start:
             last = text[end - 1]
@@ -193,13 +182,14 @@ def find_urls(text: str) -> Iterator[tuple[int, int]]:
             yield start, end
 
 
-def link_urls(text: str) -> str:
-    """Return a text as HTML in which its URLs are links."""
+def link_parts(text: str, places: Iterable[tuple[int, int]]) -> str:
+    """Return a text as HTML in which the URLs at some places are links."""
     pieces: list[str] = []
     position = 0
-    for start, end in find_urls(text):
+    for start, end in places:
         url = escape(text[start:end])
-        pieces += escape(text[position:start]), f'<a href="{url}">{url}</a>'
+        address = url.replace("\\/", "/")  # as JSON may write it
+        pieces += escape(text[position:start]), f'<a href="{address}">{url}</a>'
         position = end
     return "".join([*pieces, escape(text[position:])])
 
@@ -433,7 +423,7 @@ def convert_markdown(text: str, url: str) -> ConvertedDocument:
     tokens = parser.parse(parsed, env)
     html = parser.renderer.render(tokens, parser.options, env)
     if rest:
-        html += f"<pre>{link_urls(rest)}</pre>"
+        html += f"<pre>{link_parts(rest, find_urls(rest))}</pre>"
     metadata: dict[str, Any] = {"front_matter": fields} if fields else {}
     if rest:
         metadata["characters_not_parsed"] = len(rest)
