@@ -274,9 +274,7 @@ def chart_to_html(root: XmlElement | None) -> str:
         (text_below(next(descendants(child(each, "tx"), "v"), None)) or f"Series {number}")
         for number, each in enumerate(series, 1)
     ]
-    categories = _points(
-        child(series[0], "cat") if child(series[0], "cat") is not None else child(series[0], "xVal")
-    )
+    categories = _points(next(children(series[0], "cat", "xVal"), None))
     values = [_points(next(children(each, "val", "yVal"), None)) for each in series]
     indexes = sorted({index for points in (categories, *values) for index in points})
     rows = [["", *names]]

@@ -122,10 +122,8 @@ class _WorkbookReader:
         row_number = to_int(row.get("r"), index + 1)
         column = 0
         for cell in children(row, "c"):
-            reference = cell.get("r")
-            default = column + 1
-            match = _REFERENCE.fullmatch(reference or "")
-            column = _letters_to_column(match[1]) if match is not None else default
+            place = _place(cell.get("r") or "")
+            column = place[1] if place is not None else column + 1
             raw = _raw_cell(cell)
             if not raw.text:
                 continue
@@ -197,14 +195,12 @@ def _rich_text(element: XmlElement | None) -> str:
 def _place(reference: str) -> tuple[int, int] | None:
     """Return row and column of a reference such as ``B7``."""
     match = _REFERENCE.fullmatch(reference)
-    return (int(match[2]), _letters_to_column(match[1])) if match is not None else None
-
-
-def _letters_to_column(letters: str) -> int:
+    if match is None:
+        return None
     column = 0
-    for letter in letters:
+    for letter in match[1]:
         column = 26 * column + ord(letter) - ord("A") + 1
-    return column
+    return int(match[2]), column
 
 
 NumberKind: TypeAlias = Literal["number", "percent", "date", "time", "datetime", "duration"]
