@@ -173,8 +173,8 @@ class XmlElement(Protocol):
         """Remove attributes, text and children."""
 
 
-def parse_xml(data: bytes) -> XmlElement:
-    """Parse an XML part.
+def read_part(archive: DocumentArchive, name: str) -> XmlElement | None:
+    """Parse a member of an archive as XML; None if the archive has no such member.
 
     Raises
     ------
@@ -182,6 +182,9 @@ def parse_xml(data: bytes) -> XmlElement:
         `kind` is ``parse``: malformed, or it declares entities; ``unsupported_type``: the extra
         is not installed.
     """
+    data = archive.read(name)
+    if data is None:
+        return None
     etree = _etree()
     try:
         root: XmlElement = etree.fromstring(data, etree.XMLParser(**_SAFE))
@@ -189,12 +192,6 @@ def parse_xml(data: bytes) -> XmlElement:
         raise _malformed(error) from error
     _refuse_entities(root)
     return root
-
-
-def read_part(archive: DocumentArchive, name: str) -> XmlElement | None:
-    """Parse a member of an archive; None if the archive has no such member."""
-    data = archive.read(name)
-    return parse_xml(data) if data is not None else None
 
 
 def stream_elements(stream: MemberStream, *names: str) -> Iterator[XmlElement]:

@@ -327,8 +327,8 @@ class DocumentProperties:
     modified: str = ""
     page_count: int | None = None
 
-    def to_html(self, body: str) -> str:
-        """Return an HTML page with these properties."""
+    def to_document(self, body: str, *, truncated: bool, **counts: int) -> ConvertedDocument:
+        """Return an HTML page with these properties, and metadata."""
         title = "" if self.title.lower() in _DEFAULT_TITLES else self.title
         metas = (
             ("author", self.author),
@@ -341,7 +341,9 @@ class DocumentProperties:
             f'<meta name="{name}" content="{escape(text)}">' for name, text in metas if text
         )
         language = f' lang="{escape(self.language)}"' if self.language else ""
-        return f"<!doctype html><html{language}><head>{head}</head><body>{body}</body></html>"
+        html = f"<!doctype html><html{language}><head>{head}</head><body>{body}</body></html>"
+        metadata = counts | ({"truncated": True} if truncated else {})
+        return ConvertedDocument(html, metadata=metadata)
 
 
 MAX_NOTES: Final = 10_000

@@ -6,7 +6,7 @@ import posixpath
 import re
 from dataclasses import dataclass, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from webdata_nb.page.charset import decode_text, sniff_charset
@@ -82,15 +82,13 @@ def convert_open_document(body: bytes) -> ConvertedDocument:
     blocks = _blocks(kind, content_body, text, sheets)
     html = write_blocks(limit.take(blocks)) + text.write_notes()
     meta = child(read_part(archive, "meta.xml"), "meta")
-    metadata: dict[str, Any] = {}
+    counts: dict[str, int] = {}
     if kind == "spreadsheet":
-        metadata["sheet_count"] = sum(1 for _ in children(content_body, "table"))
+        counts["sheet_count"] = sum(1 for _ in children(content_body, "table"))
     elif kind in {"presentation", "drawing"}:
-        metadata["page_count"] = sum(1 for _ in children(content_body, "page"))
+        counts["page_count"] = sum(1 for _ in children(content_body, "page"))
     elif count := to_int(attribute(child(meta, "document-statistic"), "page-count")):
-        metadata["page_count"] = count
-    if limit.is_reached or sheets.is_truncated:
-        metadata["truncated"] = True
+        counts["page_count"] = count
     properties = DocumentProperties(
         title=text_below(child(meta, "title")),
         author=text_below(child(meta, "initial-creator")) or text_below(child(meta, "creator")),
@@ -99,7 +97,8 @@ def convert_open_document(body: bytes) -> ConvertedDocument:
         created=text_below(child(meta, "creation-date")),
         modified=text_below(child(meta, "date")),
     )
-    return ConvertedDocument(properties.to_html(html), metadata=metadata)
+    is_truncated = limit.is_reached or sheets.is_truncated
+    return properties.to_document(html, truncated=is_truncated, **counts)
 
 
 def _blocks(
@@ -581,7 +580,6 @@ def convert_epub(body: bytes) -> ConvertedDocument:
         characters_left -= len(pieces[-1])
         if characters_left < 0:
             break
-    metadata: dict[str, Any] = {"truncated": True} if characters_left < 0 else {}
     declared = child(package, "metadata")
     changed = (
         text_below(meta)
@@ -598,7 +596,7 @@ def convert_epub(body: bytes) -> ConvertedDocument:
         created=text_below(child(declared, "date")),
         modified=next(changed, ""),
     )
-    return ConvertedDocument(properties.to_html("".join(pieces)), metadata=metadata)
+    return properties.to_document("".join(pieces), truncated=characters_left < 0)
 
 
 def _read_document(archive: DocumentArchive, path: str, parts: list[str]) -> str:

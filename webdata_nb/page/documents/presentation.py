@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.documents.archive import (
     DocumentArchive,
@@ -71,10 +71,8 @@ def convert_presentation(body: bytes) -> ConvertedDocument:
         for block in _SlideReader(package, part).read(slide, number)
     )
     html = write_blocks(limit.take(blocks))
-    metadata: dict[str, Any] = {"page_count": len(slides)}
-    if limit.is_reached:
-        metadata["truncated"] = True
-    return ConvertedDocument(package.properties().to_html(html), metadata=metadata)
+    properties = package.properties()
+    return properties.to_document(html, truncated=limit.is_reached, page_count=len(slides))
 
 
 class _SlideReader:

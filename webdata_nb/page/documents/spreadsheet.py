@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from html import escape
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from webdata_nb.page.documents.archive import (
     DocumentArchive,
@@ -84,10 +84,8 @@ class _WorkbookReader:
         styles = self._package.related(self._main, "styles")
         formats = NumberFormats(styles, is_1904=is_1904)
         html = "".join(self._write(sheet, strings, formats) for sheet in sheets)
-        metadata: dict[str, Any] = {"sheet_count": len(names)}
-        if self._is_truncated:
-            metadata["truncated"] = True
-        return ConvertedDocument(self._package.properties().to_html(html), metadata=metadata)
+        properties, is_truncated = self._package.properties(), self._is_truncated
+        return properties.to_document(html, truncated=is_truncated, sheet_count=len(names))
 
     def _read_sheet(self, declaration: XmlElement) -> _WorksheetCells:
         sheet = _WorksheetCells(attribute(declaration, "name") or "")

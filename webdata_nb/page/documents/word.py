@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.documents.archive import (
     DocumentArchive,
@@ -273,12 +273,8 @@ class _WordReader:
         html = write_blocks(limit.take(self._blocks(body, self._main)))
         html += self._footnotes.write(self._read_note)
         properties = self._package.properties()
-        metadata: dict[str, Any] = {}
-        if properties.page_count:
-            metadata["page_count"] = properties.page_count
-        if limit.is_reached:
-            metadata["truncated"] = True
-        return ConvertedDocument(properties.to_html(html), metadata=metadata)
+        counts = {"page_count": properties.page_count} if properties.page_count else {}
+        return properties.to_document(html, truncated=limit.is_reached, **counts)
 
     def _blocks(self, container: XmlElement | None, part: str) -> Iterator[Block]:
         for element in container.iterchildren() if container is not None else ():
