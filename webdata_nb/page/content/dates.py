@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cache, cached_property, lru_cache
@@ -348,16 +348,19 @@ class PageDate:
     ----------
     day
         The day, in the time zone of the source.
-    moment
-        The time, if the source has one.
     source
         The declaration, such as ``json_ld:datePublished``; ``url``; or in the page: ``time``,
         ``headline`` (text beside it), ``element`` (by its class), ``text``.
+    moment
+        The time, if the source has one.
+    updated
+        Whether words beside it say that the page was changed then.
     """
 
     day: date
-    moment: datetime | None
     source: str
+    moment: datetime | None = None
+    updated: bool = False
 
     def __str__(self) -> str:
         """Return the time, or the day, in ISO 8601."""
@@ -402,7 +405,7 @@ class PageDates:
                 day = _date(int(match["year"]), int(match["month"]), int(match["day"]))
                 if day is not None and day in self._plausible:
                     is_same = declared is not None and declared.day == day
-                    return declared if is_same else PageDate(day, None, "url")
+                    return declared if is_same else PageDate(day, "url")
         if declared is not None:
             return self._local(declared) if self._visible else declared
         return next(self._undeclared(), None)
@@ -417,8 +420,7 @@ class PageDates:
             return declared
         if not self._visible or next(self._declared_published(), None) is not None:
             return None
-        updates = (each for each in self._beside_headline if each.updated)
-        return next((_page_date(each, "headline") for each in updates), None)
+        return next((each for each in self._beside_headline if each.updated), None)
 
     def _declared_published(self) -> Iterator[PageDate]:
         yield from self._in_metas(_ARTICLE)
@@ -432,21 +434,21 @@ class PageDates:
     def _undeclared(self) -> Iterator[PageDate]:
         """Return dates of sources that are less certain, the best first."""
         if self._visible:
-            yield from _each(self._tree.in_microdata(), "microdata:datePublished")
+            yield from self._tree.in_microdata()
             if not self._tree.has_headline:
                 # Without the headline, the date next to the first heading may be that of today.
                 yield from self._in_metas(_DATE)
-            yield from (_page_date(each, "headline") for each in self._beside_headline)
-            yield from _each(self._tree.in_published_time(), "time")
+            yield from self._beside_headline
+            yield from self._tree.in_published_time()
         yield from self._in_metas(_DATE)
         yield from self._in_works("uploadDate", "dateCreated")
         yield from self._in_metas(_CREATED)
         if self._visible:
-            yield from _each(self._tree.in_any_time(), "time")
-            yield from _each(self._tree.in_date_elements(), "element")
+            yield from self._tree.in_any_time()
+            yield from self._tree.in_date_elements()
         yield from self._declared_modified()
         if self._visible:
-            yield from _each(self._tree.in_text, "text")
+            yield from self._tree.in_text
 
     @cached_property
     def _tree(self) -> VisibleDates:
@@ -458,7 +460,7 @@ class PageDates:
         )
 
     @cached_property
-    def _beside_headline(self) -> list[VisibleDate]:
+    def _beside_headline(self) -> list[PageDate]:
         return self._tree.beside_headline()
 
     def _in_metas(self, names: tuple[str, ...]) -> Iterator[PageDate]:
@@ -477,13 +479,13 @@ class PageDates:
         """Return the date of a declaration."""
         moment = parse_timestamp(text)
         if moment is not None:
-            found = PageDate(moment.date(), moment, source)
+            found = PageDate(moment.date(), source, moment)
             return found if found.day in self._plausible else None
         text = text[:_MAX_TEXT]
         dates = find_dates(text, language=self._language, day_first=self._day_first)
         for day in chain([parse_date(text)], (each.day for each in dates)):
             if day is not None and day in self._plausible:
-                return PageDate(day, None, source)
+                return PageDate(day, source)
         return None
 
     def _local(self, declared: PageDate) -> PageDate:
@@ -495,20 +497,11 @@ class PageDates:
             if other.moment is not None and is_local_time_of(other.moment, moment):
                 return other
         if (local := self._tree.same_moment(moment)) is not None:
-            return PageDate(local.date(), local, "time")
+            return PageDate(local.date(), "time", local)
         visible = next(iter(self._beside_headline), None)
         if visible is not None and abs((visible.day - declared.day).days) == 1:
-            return _page_date(visible, "headline")
+            return visible
         return declared
-
-
-def _page_date(found: VisibleDate, source: str) -> PageDate:
-    return PageDate(found.day, found.moment, source)
-
-
-def _each(found: VisibleDate | None, source: str) -> Iterator[PageDate]:
-    if found is not None:
-        yield _page_date(found, source)
 
 
 # Bounds of what is read, whatever the size of the page.
@@ -556,25 +549,6 @@ _PUBLISHED_CLASSES: Final = re.compile(r"publi|posted|entry-date", re.IGNORECASE
 
 
 @dataclass(frozen=True, slots=True)
-class VisibleDate:
-    """A date in the tree of a page.
-
-    Attributes
-    ----------
-    day
-        The date.
-    moment
-        The time, if the element has one.
-    updated
-        Whether words beside it say that the page was changed then.
-    """
-
-    day: date
-    moment: datetime | None = None
-    updated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class DateRange:
     """The days from `first` to `last`."""
 
@@ -615,7 +589,7 @@ class VisibleDates:
         self._headline, has_headline = _find_headline(page)
         self.has_headline: bool = has_headline
 
-    def beside_headline(self) -> list[VisibleDate]:
+    def beside_headline(self) -> list[PageDate]:
         """Return the dates near the headline: those of updates last, otherwise nearest first."""
         if self._headline is None:
             return []
@@ -627,40 +601,40 @@ class VisibleDates:
         ranked.sort(key=lambda each: (each[1].updated, each[0]))
         return [found for _, found in ranked]
 
-    def in_published_time(self) -> VisibleDate | None:
-        """Return the first `time` element that is marked as the time of publication."""
-        return self._first_of(
+    def in_published_time(self) -> Iterator[PageDate]:
+        """Yield the date of the first `time` that is marked as the time of publication."""
+        times = (
             each
             for each in self._times()
             if each.attr("pubdate") is not None or _PUBLISHED_CLASSES.search(_class_of(each))
         )
+        return self._first_of(times, "time")
 
-    def in_any_time(self) -> VisibleDate | None:
-        """Return the first `time` element with a date."""
-        return self._first_of(self._times())
+    def in_any_time(self) -> Iterator[PageDate]:
+        """Yield the date of the first `time` with one."""
+        return self._first_of(self._times(), "time")
 
-    def in_microdata(self) -> VisibleDate | None:
-        """Return the first value of the microdata property `datePublished`."""
+    def in_microdata(self) -> Iterator[PageDate]:
+        """Yield the first value of the microdata property `datePublished`."""
         times = (each for each in self._times() if each.attr("itemprop") == "datePublished")
-        return self._first_of(times)
+        return self._first_of(times, "microdata:datePublished")
 
-    def in_date_elements(self) -> VisibleDate | None:
-        """Return the date in the first short element whose attributes are about dates."""
-        if self.in_text is None:
-            return None
-        return self._first_of(self._page.document.select(_DATE_ELEMENTS))
+    def in_date_elements(self) -> Iterator[PageDate]:
+        """Yield the date in the first short element whose attributes are about dates."""
+        elements = self._page.document.select(_DATE_ELEMENTS) if self.in_text else ()
+        return self._first_of(elements, "element")
 
     @cached_property
-    def in_text(self) -> VisibleDate | None:
+    def in_text(self) -> list[PageDate]:
         """The first date in the text of the page that may be that of its publication."""
         body = body_of(self._page.document)
         if body is None:
-            return None
+            return []
         text = body.to_text()[:_PAGE_TEXT]
         for match in self._matches(text):
             if not _NOT_PUBLISHED.search(text, max(0, match.start - _CUE_LENGTH), match.start):
-                return VisibleDate(match.day)
-        return None
+                return [PageDate(match.day, "text")]
+        return []
 
     def same_moment(self, moment: datetime) -> datetime | None:
         """Return the time of a `time` element that is `moment` in another time zone."""
@@ -673,11 +647,11 @@ class VisibleDates:
     def _times(self) -> Iterable[Element]:
         return self._page.elements_by_tag.get("time", [])[:_MAX_TIMES]
 
-    def _first_of(self, elements: Iterable[Element]) -> VisibleDate | None:
-        found = (self._date_of(element) for element in islice(elements, _MAX_ELEMENTS))
-        return next(filter(None, found), None)
+    def _first_of(self, elements: Iterable[Element], source: str) -> Iterator[PageDate]:
+        found = (self._date_of(element, source) for element in islice(elements, _MAX_ELEMENTS))
+        return islice(filter(None, found), 1)
 
-    def _date_of(self, element: Element) -> VisibleDate | None:
+    def _date_of(self, element: Element, source: str) -> PageDate | None:
         """Return the date of an element: of its attributes, otherwise of its text."""
         strings = list(islice(element.strings, _MAX_STRINGS + 1))
         is_long = len(strings) > _MAX_STRINGS or sum(map(len, strings)) > 4 * _SHORT_TEXT
@@ -685,45 +659,45 @@ class VisibleDates:
         if len(text) > _SHORT_TEXT:  # more than a line or two
             text = ""
         for name in ("content", "datetime", "title"):
-            if (value := element.attr(name)) and (found := self._date_in(value)):
+            if (value := element.attr(name)) and (found := self._date_in(value, source)):
                 match = next(self._matches(text), None)
                 differs = match is not None and abs((match.day - found.day).days) > 1
-                return VisibleDate(match.day) if differs and match is not None else found
-        return self._date_in(text)
+                return PageDate(match.day, source) if differs and match is not None else found
+        return self._date_in(text, source)
 
-    def _date_in(self, text: str) -> VisibleDate | None:
+    def _date_in(self, text: str, source: str) -> PageDate | None:
         moment = parse_timestamp(text)
         if moment is not None:
             day = moment.date()
-            return VisibleDate(day, moment) if day in self._plausible else None
+            return PageDate(day, source, moment) if day in self._plausible else None
         match = next(self._matches(text[:_SHORT_TEXT]), None)
-        return VisibleDate(match.day) if match is not None else None
+        return PageDate(match.day, source) if match is not None else None
 
     def _matches(self, text: str) -> Iterator[DateMatch]:
         matches = find_dates(text, language=self._language, day_first=self._day_first)
         return (match for match in matches if match.day in self._plausible)
 
-    def _dates_of(self, items: list[str | Element]) -> tuple[list[tuple[int, VisibleDate]], int]:
+    def _dates_of(self, items: list[str | Element]) -> tuple[list[tuple[int, PageDate]], int]:
         """Return the dates of texts and `time` elements with their positions; and the length."""
         joined = " ".join(item for item in items if isinstance(item, str))
-        found: list[tuple[int, VisibleDate]] = []
+        found: list[tuple[int, PageDate]] = []
         bounds: list[tuple[int, int]] = []  # of each text
         position = 0
         for item in items:
             if isinstance(item, str):
                 bounds.append((position, position + len(item)))
                 position += len(item) + 1
-            elif (of_time := self._date_of(item)) is not None:
+            elif (of_time := self._date_of(item, "headline")) is not None:
                 before = joined[max(0, position - _CUE_LENGTH) : position]
                 updated = _UPDATE.search(before + _class_of(item)) is not None
-                found.append((position, VisibleDate(of_time.day, of_time.moment, updated)))
+                found.append((position, replace(of_time, updated=updated)))
         end = 0
         for match in self._matches(joined):
             cue = joined[max(end, match.start - _CUE_LENGTH) : match.start]
             end = match.end
             if not (_NOT_PUBLISHED.search(cue) or _is_in_prose(match, joined, bounds)):
                 updated = _UPDATE.search(cue) is not None
-                found.append((match.start, VisibleDate(match.day, updated=updated)))
+                found.append((match.start, PageDate(match.day, "headline", updated=updated)))
         return found, len(joined)
 
 
