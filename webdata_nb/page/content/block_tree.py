@@ -365,6 +365,10 @@ class Block:
         self.in_data: bool = False  # a table with data, or a part of one
         self.anchors: int = 0  # links directly in this block
 
+    def contains(self, other: Block) -> bool:
+        """Return whether another block is this one or in it."""
+        return self.index <= other.index < self.end
+
 
 @dataclass(slots=True, eq=False)
 class TextRun:
@@ -494,7 +498,7 @@ class BlockTree:
         if block.end < len(self.all_blocks):
             last = bisect_left(runs, self.all_blocks[block.end].first_text_run, first, key=_INDEX)
         # The text between the block and the next one is in a block around it.
-        while last > first and not block.index <= runs[last - 1].block.index < block.end:
+        while last > first and not block.contains(runs[last - 1].block):
             last -= 1
         return runs[first:last]
 

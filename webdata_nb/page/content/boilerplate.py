@@ -331,7 +331,7 @@ def trim_controls(tree: BlockTree, region: Block) -> None:
 
 def trim_header(tree: BlockTree, region: Block, headline: TextRun | None) -> None:
     """Drop rows of links above the headline, each with the page header around it."""
-    if headline is not None and not region.index <= headline.block.index < region.end:
+    if headline is not None and not region.contains(headline.block):
         headline = None  # the first ``h1`` takes its place
     above: list[TextRun] = []
     for run in tree.text_runs:

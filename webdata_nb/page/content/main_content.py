@@ -219,7 +219,7 @@ def extract_main_content(document: Document, json_ld: JsonLd) -> MainContent:
             tree.restore()
         region, leads = ContentRegion(tree.root, "full"), []
     _prune(tree, region.block)
-    if headline is not None and headline.block.is_active and _is_inside(headline, region.block):
+    if headline is not None and headline.block.is_active and region.block.contains(headline.block):
         headline = None  # the content has it
     insert_opening(region.block, headline, leads)
     return MainContent(region.block.element, region.rung, is_fallback)
@@ -435,7 +435,7 @@ def find_body(tree: BlockTree, top: Block, headline: TextRun | None) -> Block:
             outer.words < _SHORT_TEXT
             and _adds_few_links(outer, body, _MAX_SECTION_LINK_SHARE)
             and any(  # headings or code
-                block.tag in _SECTION_TAGS and not body.index <= block.index < body.end
+                block.tag in _SECTION_TAGS and not body.contains(block)
                 for block in tree.blocks_below(outer)
             )
         ):
@@ -449,14 +449,14 @@ def _main_region(tree: BlockTree, headline: TextRun | None) -> ContentRegion:
     if root.element.matches(_MAIN):
         elements.add(root.element)
     declared = [block for block in tree.blocks if block.element in elements] if elements else []
-    region = max(declared, key=_words, default=root)
+    region = max(declared, key=lambda block: block.words, default=root)
     if not (region.words > 0.3 * root.words and region.words > _MIN_MAIN_WORDS):
         region = root
     outermost: list[Block] = []
     for block in tree.blocks_below(region):
         if block.tag == "article" and (not outermost or block.index >= outermost[-1].end):
             outermost.append(block)
-    article = max(outermost, key=_words, default=None)
+    article = max(outermost, key=lambda block: block.words, default=None)
     if article and article.words > 0.5 * region.words and article.words > _MIN_ARTICLE_WORDS:
         region = article
     if region is root and root.words > _SHORT_PAGE:
@@ -464,10 +464,6 @@ def _main_region(tree: BlockTree, headline: TextRun | None) -> ContentRegion:
         while region.parent is not None and region.words < 0.5 * root.words:
             region = region.parent
     return ContentRegion(region, "full" if region is root else "main")
-
-
-def _words(block: Block) -> int:
-    return block.words
 
 
 def _prose_scores(text_runs: list[TextRun], top: Block, headline: int) -> dict[Block, float]:
@@ -554,7 +550,7 @@ def find_headline_run(tree: BlockTree, region: Block, headline: TextRun | None) 
         for run in tree.text_runs
         if run.index < start and run.block.tag == "h1" and run.words <= _MAX_HEADLINE_WORDS
     ]
-    inside = [run for run in candidates if _is_inside(run, region)]
+    inside = [run for run in candidates if region.contains(run.block)]
     return next(iter(inside or candidates[-1:]), None)
 
 
@@ -568,7 +564,7 @@ def find_leads(tree: BlockTree, region: Block, headline: TextRun | None) -> list
     leads = [
         run
         for run in tree.all_text_runs[first : min(start, first + _MAX_LEAD_DISTANCE)]
-        if not (run.block.is_active and _is_inside(run, region))
+        if not (run.block.is_active and region.contains(run.block))
         and _is_lead(run, ignored_traits=around)
         and not _is_in_aside(run.block)
     ][:_MAX_LEADS]
@@ -610,10 +606,6 @@ def _is_lead(run: TextRun, *, ignored_traits: int) -> bool:
 def _first_prose_index(tree: BlockTree, region: Block) -> int:
     runs = tree.text_runs_in(region)
     return next((run.index for run in runs if run.prose), runs[0].index if runs else 0)
-
-
-def _is_inside(run: TextRun, region: Block) -> bool:
-    return region.index <= run.block.index < region.end
 
 
 MAX_LINKS_SEARCHED = 100_000
