@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from webdata_nb.page.content.block_tree import (
-    ADVERTISING,
     ASIDE,
     AUTHOR,
     CAPTION,
@@ -23,6 +22,7 @@ from webdata_nb.page.content.block_tree import (
     LEAD,
     MEMBER,
     NAVIGATION,
+    NOT_CONTENT,
     OVERLAY,
     PAGE_CHROME,
     PROMOTION,
@@ -49,11 +49,9 @@ _EXEMPT_TAGS: Final = word_set("body main article h1 p td tr tbody dt code pre e
 _BOILERPLATE_TAGS: Final = word_set("aside figcaption footer form header")
 _BESIDE_CONTENT: Final = SIDEBAR | RELATED
 _STRONG_SIGNS: Final = OVERLAY | FOOTER | SIGN_UP | SHARING | ASIDE
-_BOILERPLATE_TRAITS: Final = (
-    NAVIGATION | SIDEBAR | FOOTER | CONSENT | OVERLAY | SHARING | RELATED | ADVERTISING
-) | (TAGS | COMMENTS | SIGN_UP | UNSEEN)
+_BOILERPLATE_TRAITS: Final = NOT_CONTENT & ~PROMOTION
 _TRAITS_BY_KIND: Final[dict[PageKind, int]] = {
-    "article": _BOILERPLATE_TRAITS | PROMOTION,
+    "article": NOT_CONTENT,
     "forum": _BOILERPLATE_TRAITS | ASIDE,
     "product": _BOILERPLATE_TRAITS | ASIDE | CAPTION,
     "other": _BOILERPLATE_TRAITS | ASIDE | CAPTION,
