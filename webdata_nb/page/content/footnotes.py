@@ -16,6 +16,7 @@ from webdata_nb.page.content.parser import (
     Element,
     Text,
     body_of,
+    contains,
     make_element,
     nearest_ancestor,
     show,
@@ -406,7 +407,6 @@ def _is_at_start(target: Element, block: Element) -> bool:
 
 MAX_NOTE_CHARACTERS: Final = 5000
 """A longer element is a part of the page, not a note."""
-MAX_ANCESTORS: Final = 30
 
 # fmt: off
 BLOCKS: Final = frozenset({
@@ -456,11 +456,6 @@ class TextBudget:
 def block_of(element: Element) -> Element | None:
     """Return the element itself if it is a block, otherwise the block around it."""
     return element if element.tag in BLOCKS else nearest_ancestor(element, BLOCKS)
-
-
-def contains(outer: Element, inner: Element) -> bool:
-    """Return whether an element contains another, at most 30 levels deep."""
-    return outer == inner or outer in islice(inner.ancestors, MAX_ANCESTORS)
 
 
 def text_before(node: Node) -> str:

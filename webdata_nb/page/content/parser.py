@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import turbohtml
@@ -259,6 +260,11 @@ def nearest_ancestor(node: Node, tags: Collection[str], levels: int = 8) -> Elem
             return parent
         parent = parent.parent
     return None
+
+
+def contains(outer: Element, inner: Element, levels: int = 30) -> bool:
+    """Return whether an element is another one or contains it, at most `levels` deep."""
+    return outer == inner or outer in islice(inner.ancestors, levels)
 
 
 def element_before(node: Node) -> Element | None:

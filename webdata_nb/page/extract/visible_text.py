@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Final
 
-from webdata_nb.page.content.parser import NOT_RENDERED, Element, Text, body_of, collapse_whitespace
+from webdata_nb.page.content.parser import (
+    NOT_RENDERED,
+    Element,
+    Text,
+    body_of,
+    collapse_whitespace,
+    contains,
+    nearest_ancestor,
+)
 from webdata_nb.page.extract.data import read_data
 
 if TYPE_CHECKING:
@@ -240,7 +248,7 @@ _SKIPPED: Final = NOT_RENDERED | {"iframe", "video", "audio", "canvas", "map", "
 _CONTROLS: Final = frozenset({"button", "input", "a"})
 _NEAR_NAMES: Final = 3
 _MAX_NAMES: Final = 6
-_MAX_LEVELS: Final = 8
+_MAX_LEVELS: Final = 7
 _MAX_HEADING_LENGTH: Final = 60
 _DIGIT: Final = re.compile(r"\d")
 
@@ -336,15 +344,8 @@ def read_page_text(document: Document, names: Sequence[str]) -> PageText:
 
 
 def is_within(text: VisibleText, element: Element) -> bool:
-    """Return whether a text is in an element, at most eight levels below it."""
-    current: object = text.element
-    for _ in range(_MAX_LEVELS):
-        if current == element:
-            return True
-        if not isinstance(current, Element):
-            return False
-        current = current.parent
-    return False
+    """Return whether a text is in an element, at most seven levels below it."""
+    return contains(element, text.element, _MAX_LEVELS)
 
 
 def find_related(texts: list[VisibleText], start: int) -> int:
@@ -358,7 +359,7 @@ def find_related(texts: list[VisibleText], start: int) -> int:
 
 _HEADINGS: Final = frozenset({"h1", "h2", "h3"})
 _TITLE_NAME: Final = re.compile(r"title|headline|(?<![a-z])name(?![a-z])|heading")
-_HEADING_LEVELS: Final = 3
+_HEADING_LEVELS: Final = 2
 _MAX_TITLE_NAMES: Final = 4
 _MAX_PIECES: Final = 6
 _MAX_TITLE_LENGTH: Final = 300
@@ -419,11 +420,5 @@ def _level(heading: Element | None) -> int:
 
 def _heading_of(element: Element) -> Element | None:
     """Return the heading that an element is or is in, at most two levels up."""
-    current: object = element
-    for _ in range(_HEADING_LEVELS):
-        if not isinstance(current, Element):
-            return None
-        if current.tag in _HEADINGS:
-            return current
-        current = current.parent
-    return None
+    is_heading = element.tag in _HEADINGS
+    return element if is_heading else nearest_ancestor(element, _HEADINGS, _HEADING_LEVELS)

@@ -39,6 +39,7 @@ from webdata_nb.page.extract.visible_text import (
     ASIDE,
     CHOICE,
     HIDDEN,
+    MAX_NODES,
     OVERLAY,
     PROPERTY_OF_LABEL,
     STRUCK,
@@ -239,8 +240,6 @@ def _field_reading(control: VisibleText) -> CodeReading | None:
 
 LABELS: Final = "labels"
 """The key of the labels in the formats that `scrape` returns; no request can name it."""
-MAX_NODES: Final = 60_000
-"""Nodes of a page that are read; the rest of a larger page is ignored."""
 MAX_CANDIDATES: Final = 500
 """Texts with a colon that are looked at."""
 
