@@ -190,152 +190,109 @@ def temporary_home() -> Path:
 # Values from any source
 
 
-def folder_check(name: str) -> Callable[[object], Path | None]:
-    """Return a check of a folder, which need not exist; it returns an absolute path."""
-
-    def check(path: object) -> Path | None:
-        if path is None:
-            return None
-        if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
-            raise ValueError(f"{name} must be a path; it is {format_value(path)}")  # noqa: TRY004
-        try:
-            return Path(path).expanduser().absolute()
-        except RuntimeError as error:
-            raise ValueError(f"the folder {str(path)!r} has no known place: {error}") from None
-
-    return check
-
-
-def text_check(name: str) -> Callable[[object], str | None]:
-    """Return a check of a setting that is any text."""
-    return lambda value: None if value is None else _text(name, value)
-
-
-def check_base_url(value: str | None) -> str | None:
-    """Return the address of a service without a slash at its end."""
-    if value is None:
-        return None
-    text = _text("base_url (WEBDATA_BASE_URL)", value)
+def check_folder(name: str, path: object) -> Path:
+    """Return a folder, which need not exist, as an absolute path."""
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+        raise ValueError(f"{name} must be a path; it is {format_value(path)}")  # noqa: TRY004
     try:
-        url = http_url(text).rstrip("/")
-    except ValueError as error:
-        suggestion = did_you_mean(closest_url(value))
-        raise ValueError(
-            f"base_url (WEBDATA_BASE_URL) {error}; it is {format_value(value)}{suggestion}"
-        ) from None
-    parts = urlsplit(url)
-    if parts.username is not None or parts.query or parts.fragment:
-        raise ValueError(
-            "base_url (WEBDATA_BASE_URL) must have no user name, query or fragment: "
-            "a key goes into api_key (WEBDATA_API_KEY)"
-        )
-    return url
+        return Path(path).expanduser().absolute()
+    except RuntimeError as error:
+        raise ValueError(f"the folder {str(path)!r} has no known place: {error}") from None
 
 
-def check_user_agent(value: str | None) -> str | None:
-    """Check the user agent of the local service."""
-    if value is not None:
-        _text("user_agent (WEBDATA_USER_AGENT)", value)
-    try:
-        return None if value is None else user_agent(value)
-    except ValueError as error:
-        raise ValueError(f"user_agent (WEBDATA_USER_AGENT) {error}") from None
-
-
-def check_proxy(value: str | None) -> str | None:
-    """Check the address of a proxy."""
-    if value is not None and not isinstance(value, str):
-        raise ValueError(f"proxy (WEBDATA_PROXY) must be a string; it is a {type(value).__name__}")
-    try:
-        return None if value is None else proxy_url(value)
-    except ValueError as error:
-        raise ValueError(f"proxy (WEBDATA_PROXY) {error}") from None
-
-
-def check_provider_url(entry: str, value: str | None) -> None:
-    """Check the address of a provider."""
-    try:
-        if value is not None:
-            http_url(value)
-    except ValueError as error:
-        suggestion = did_you_mean(closest_url(value))
-        raise ValueError(f"{entry}: url {error}; it is {format_value(value)}{suggestion}") from None
-
-
-def check_ca_bundle(value: str | None) -> str | None:
-    """Return the bundle as a path that means the same in the service's folder."""
-    path = folder_check("ca_bundle (WEBDATA_CA_BUNDLE)")(value)
-    if path is None:
-        return None
-    if not path.is_file():
-        raise ValueError(
-            f"ca_bundle (WEBDATA_CA_BUNDLE) must be a file of certificates (PEM): {path} is none"
-        )
-    return str(path)
-
-
-def _text(name: str, value: object) -> str:
+def check_text(name: str, value: object) -> str:
+    """Check a setting that is any text."""
     if not isinstance(value, str):
         raise ValueError(f"{name} must be a string; it is {format_value(value)}")  # noqa: TRY004
     return value
 
 
-def choice_check(
-    name: str, allowed: Sequence[str], *, also: str = ""
-) -> Callable[[str | None], str | None]:
-    """Return a check of a setting with a list of values."""
+def check_url(name: str, value: str) -> str:
+    """Check an http or https URL."""
+    try:
+        return http_url(value)
+    except ValueError as error:
+        suggestion = did_you_mean(closest_url(value))
+        raise ValueError(f"{name} {error}; it is {format_value(value)}{suggestion}") from None
 
-    def check(value: str | None) -> str | None:
-        if value is None or (isinstance(value, str) and value.lower() in allowed):
-            return None if value is None else value.lower()
-        suggestion = did_you_mean(quoted(closest(value, allowed)))
-        words = ", ".join(map(repr, allowed))
+
+def check_base_url(name: str, value: object) -> str:
+    """Return the address of a service without a slash at its end."""
+    url = check_url(name, check_text(name, value)).rstrip("/")
+    parts = urlsplit(url)
+    if parts.username is not None or parts.query or parts.fragment:
         raise ValueError(
-            f"{name} must be {also}one of {words}; it is {format_value(value)}{suggestion}"
+            f"{name} must have no user name, query or fragment: "
+            "a key goes into api_key (WEBDATA_API_KEY)"
         )
-
-    return check
-
-
-_PROGRESS: Final = choice_check(
-    "progress (WEBDATA_PROGRESS)", PROGRESS_KINDS, also="True, False, None or "
-)
+    return url
 
 
-def check_progress(value: str | bool | None) -> str | bool | None:
+def check_user_agent(name: str, value: object) -> str:
+    """Check the user agent of the local service."""
+    text = check_text(name, value)
+    try:
+        return user_agent(text)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from None
+
+
+def check_proxy(name: str, value: object) -> str:
+    """Check the address of a proxy."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be a string; it is a {type(value).__name__}")  # noqa: TRY004
+    try:
+        return proxy_url(value)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from None
+
+
+def check_ca_bundle(name: str, value: object) -> str:
+    """Return the bundle as a path that means the same in the service's folder."""
+    path = check_folder(name, value)
+    if not path.is_file():
+        raise ValueError(f"{name} must be a file of certificates (PEM): {path} is none")
+    return str(path)
+
+
+def check_choice(name: str, value: object, allowed: Sequence[str], also: str = "") -> str:
+    """Check a setting with a list of values."""
+    if isinstance(value, str) and value.lower() in allowed:
+        return value.lower()
+    suggestion = did_you_mean(quoted(closest(value, allowed)))
+    words = ", ".join(map(repr, allowed))
+    raise ValueError(
+        f"{name} must be {also}one of {words}; it is {format_value(value)}{suggestion}"
+    )
+
+
+def check_progress(name: str, value: object) -> str | bool:
     """Return a boolean or the name of a kind of bar."""
-    return value if isinstance(value, bool) else _PROGRESS(value)
+    if isinstance(value, bool):
+        return value
+    return check_choice(name, value, PROGRESS_KINDS, also="True, False, None or ")
 
 
-def flag_check(name: str) -> Callable[[object], bool | None]:
-    """Return a check of a setting that is True or False."""
-
-    def check(value: object) -> bool | None:
-        if value is None or isinstance(value, bool):
-            return value
-        raise ValueError(f"{name} must be True or False; it is {format_value(value)}")
-
-    return check
+def check_flag(name: str, value: object) -> bool:
+    """Check a setting that is True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False; it is {format_value(value)}")  # noqa: TRY004
+    return value
 
 
-def check_ttl(value: object) -> float | None:
+def check_ttl(name: str, value: object) -> float:
     """Check a duration; return it in seconds."""
-    if value is None:
-        return None
     duration = seconds(value)
     if duration is None or duration < 0:
-        raise ValueError(f"ttl (WEBDATA_TTL) must be {DURATION}; it is {format_value(value)}")
+        raise ValueError(f"{name} must be {DURATION}; it is {format_value(value)}")
     return duration
 
 
-def check_cache_bytes(value: object) -> int:
+def check_cache_bytes(name: str, value: object) -> int:
     """Check the maximum size of the cache."""
-    if value is None:
-        return CACHE_BYTES
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(
-            "cache_bytes (WEBDATA_CACHE_BYTES) must be a whole number of bytes from 0; "
-            f"it is {format_value(value)}"
+            f"{name} must be a whole number of bytes from 0; it is {format_value(value)}"
         )
     return value
 
@@ -480,23 +437,26 @@ class LanguageModel(Provider):
 class _Source:
     """Where a setting comes from: its variable, and functions that parse and check its value.
 
-    `entry` checks one entry of a setting that has several, from its name and its value.
+    All of them take a name for messages and a value. `entry` checks one entry of a setting that has
+    several.
     """
 
-    variable: str | None
-    parse: Callable[[str, str], object] | None
-    check: Callable[[Any], object] | None
-    entry: Callable[[str, Any], object] | None
+    variable: str | None = None
+    parse: Callable[[str, str], object] | None = None
+    check: Callable[[str, Any], object] | None = None
+    entry: Callable[[str, Any], object] | None = None
+
+    def checked(self, setting: str, value: Any) -> Any:
+        """Return a value as the setting has it; None stays None."""
+        if value is None or self.check is None:
+            return value
+        return self.check(f"{setting} ({self.variable})" if self.variable else setting, value)
 
 
 def _source(
-    variable: str | None = None,
-    *,
-    parse: Callable[[str, str], object] | None = None,
-    check: Callable[[Any], object] | None = None,
-    entry: Callable[[str, Any], object] | None = None,
+    variable: str | None = None, **functions: Callable[[str, Any], object]
 ) -> Mapping[str, _Source]:
-    return {"source": _Source(variable, parse, check, entry)}
+    return {"source": _Source(variable, **functions)}
 
 
 def _provider_check(setting: str) -> Callable[[str, Any], Provider]:
@@ -519,7 +479,8 @@ def _provider_check(setting: str) -> Callable[[str, Any], Provider]:
         except ValidationError as error:
             [first, *_] = error.errors(include_input=False)
             raise ValueError(f"{entry}: {first['loc'][0]} {plain_message(first)}") from None
-        check_provider_url(entry, provider.url)
+        if provider.url is not None:
+            check_url(f"{entry}: url", provider.url)
         return provider
 
     return check
@@ -601,60 +562,39 @@ class Options:
         default=None, metadata=_source("WEBDATA_BASE_URL", check=check_base_url)
     )
     api_key: Secret | str | None = field(
-        default=None, repr=False, metadata=_source("WEBDATA_API_KEY", check=_secret)
+        default=None,
+        repr=False,
+        metadata=_source("WEBDATA_API_KEY", check=lambda _name, value: _secret(value)),
     )
     home: Path | str | None = field(
-        default=None, metadata=_source("WEBDATA_HOME", check=folder_check("home (WEBDATA_HOME)"))
+        default=None, metadata=_source("WEBDATA_HOME", check=check_folder)
     )
-    data_dir: Path | str | None = field(
-        default=None, metadata=_source(check=folder_check("data_dir"))
-    )
+    data_dir: Path | str | None = field(default=None, metadata=_source(check=check_folder))
     cache_dir: Path | str | None = field(
-        default=None,
-        metadata=_source("WEBDATA_CACHE", check=folder_check("cache_dir (WEBDATA_CACHE)")),
+        default=None, metadata=_source("WEBDATA_CACHE", check=check_folder)
     )
-    log_dir: Path | str | None = field(
-        default=None, metadata=_source(check=folder_check("log_dir"))
-    )
+    log_dir: Path | str | None = field(default=None, metadata=_source(check=check_folder))
     cache_bytes: int | None = field(
         default=None,
-        metadata=_source(
-            "WEBDATA_CACHE_BYTES",
-            parse=parse_bytes,
-            check=check_cache_bytes,
-        ),
+        metadata=_source("WEBDATA_CACHE_BYTES", parse=parse_bytes, check=check_cache_bytes),
     )
     record: Path | str | None = field(
-        default=None,
-        metadata=_source("WEBDATA_RECORD", check=folder_check("record (WEBDATA_RECORD)")),
+        default=None, metadata=_source("WEBDATA_RECORD", check=check_folder)
     )
     replay: Path | str | None = field(
-        default=None,
-        metadata=_source("WEBDATA_REPLAY", check=folder_check("replay (WEBDATA_REPLAY)")),
+        default=None, metadata=_source("WEBDATA_REPLAY", check=check_folder)
     )
     offline: bool | None = field(
         default=None,
-        metadata=_source(
-            "WEBDATA_OFFLINE",
-            parse=parse_boolean,
-            check=flag_check("offline (WEBDATA_OFFLINE)"),
-        ),
+        metadata=_source("WEBDATA_OFFLINE", parse=parse_boolean, check=check_flag),
     )
     progress: str | bool | None = field(
         default=None,
-        metadata=_source(
-            "WEBDATA_PROGRESS",
-            parse=parse_progress,
-            check=check_progress,
-        ),
+        metadata=_source("WEBDATA_PROGRESS", parse=parse_progress, check=check_progress),
     )
     compact_tables: bool | None = field(
         default=None,
-        metadata=_source(
-            "WEBDATA_COMPACT_TABLES",
-            parse=parse_boolean,
-            check=flag_check("compact_tables (WEBDATA_COMPACT_TABLES)"),
-        ),
+        metadata=_source("WEBDATA_COMPACT_TABLES", parse=parse_boolean, check=check_flag),
     )
     ttl: Duration | None = field(
         default=None,
@@ -662,25 +602,17 @@ class Options:
     )
     log: str | None = field(
         default=None,
-        metadata=_source(
-            "WEBDATA_LOG",
-            check=choice_check("log (WEBDATA_LOG)", LOG_LEVELS),
-        ),
+        metadata=_source("WEBDATA_LOG", check=functools.partial(check_choice, allowed=LOG_LEVELS)),
     )
     tracebacks: str | None = field(
         default=None,
         metadata=_source(
-            "WEBDATA_TRACEBACKS",
-            check=choice_check("tracebacks (WEBDATA_TRACEBACKS)", TRACEBACKS),
+            "WEBDATA_TRACEBACKS", check=functools.partial(check_choice, allowed=TRACEBACKS)
         ),
     )
     nest: bool | None = field(
         default=None,
-        metadata=_source(
-            "WEBDATA_NEST",
-            parse=parse_boolean,
-            check=flag_check("nest (WEBDATA_NEST)"),
-        ),
+        metadata=_source("WEBDATA_NEST", parse=parse_boolean, check=check_flag),
     )
     engines: dict[str, tuple[str, ...]] = field(
         default_factory=dict, metadata=_source(entry=check_engine)
@@ -694,20 +626,14 @@ class Options:
     creatives_source: str | None = field(
         default=None,
         metadata=_source(
-            "WEBDATA_CREATIVES_SOURCE",
-            check=choice_check("creatives_source (WEBDATA_CREATIVES_SOURCE)", SOURCES),
+            "WEBDATA_CREATIVES_SOURCE", check=functools.partial(check_choice, allowed=SOURCES)
         ),
     )
     creatives_terms: str | None = field(
-        default=None,
-        metadata=_source(
-            "WEBDATA_CREATIVES_TERMS", check=text_check("creatives_terms (WEBDATA_CREATIVES_TERMS)")
-        ),
+        default=None, metadata=_source("WEBDATA_CREATIVES_TERMS", check=check_text)
     )
     proxy: str | None = field(
-        default=None,
-        repr=False,
-        metadata=_source("WEBDATA_PROXY", check=check_proxy),
+        default=None, repr=False, metadata=_source("WEBDATA_PROXY", check=check_proxy)
     )
     ca_bundle: str | None = field(
         default=None, metadata=_source("WEBDATA_CA_BUNDLE", check=check_ca_bundle)
@@ -787,11 +713,10 @@ class Options:
                         f"it is {format_value(value)}"
                     )
                 value = CheckedEntries(source.entry, entries)
-            if source.check is not None and value is not None:
-                try:
-                    source.check(value)
-                except (ValueError, TypeError) as error:
-                    raise InvalidArgument(str(error)) from None
+            try:
+                source.checked(name, value)
+            except (ValueError, TypeError) as error:
+                raise InvalidArgument(str(error)) from None
             object.__setattr__(self, name, value)
 
 
@@ -855,8 +780,7 @@ def current(*arguments: Options) -> Settings:
                 _set_unchecked(merged, name, value)
     values: dict[str, Any] = {}
     for name, source in _SOURCES.items():
-        value = getattr(merged, name)
-        checked = value if source.check is None else source.check(value)
+        checked = source.checked(name, getattr(merged, name))
         if checked is not None:
             values[name] = checked
     if not values.keys() >= _FOLDERS:
