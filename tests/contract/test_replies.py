@@ -159,9 +159,12 @@ def test_rows_of_a_search_and_of_a_crawl() -> None:
     ],
 )
 def test_names_of_the_terminal_events(status: JobStatus, name: str) -> None:
-    assert events.terminal_event_a(status) == name
-    assert events.terminal_event_b("crawl") == "crawl.completed"
-    assert events.terminal_event_b("search") == "search.completed"
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    crawl = events.WebhookJob("j", "crawl", status, "http://site.test/", total=1, completed=1)
+    search = events.WebhookJob("j", "search", status, "query", total=1, completed=1)
+    assert events.job_ended(events.Profile.A, crawl, at).event == name
+    assert events.job_ended(events.Profile.B, crawl, at).event == "crawl.completed"
+    assert events.job_ended(events.Profile.B, search, at).event == "search.completed"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.stores.jobs import NOW, entry, new_job
-from webdata_nb.contract.outcomes import TERMINAL, JobStatus, may_retry
+from webdata_nb.contract.outcomes import RETRYABLE, TERMINAL, JobStatus
 from webdata_nb.page.errors import ApplicationError
 from webdata_nb.service.errors import (
     ConcurrencyReached,
@@ -137,10 +137,10 @@ class StoreHistories(RuleBasedStateMachine):
             assert error is None
             known.state = JobStatus.CANCELLED
 
-    @precondition(lambda self: any(may_retry(job.state) for job in self.jobs.values()))
+    @precondition(lambda self: any(job.state in RETRYABLE for job in self.jobs.values()))
     @rule(data=st.data())
     def retry(self, data: st.DataObject) -> None:
-        ended = sorted(name for name, job in self.jobs.items() if may_retry(job.state))
+        ended = sorted(name for name, job in self.jobs.items() if job.state in RETRYABLE)
         known = self.jobs[data.draw(st.sampled_from(ended))]
         self.start(known.account, known.most)
 

@@ -169,16 +169,6 @@ DELIVERY_HEADER: Final = "X-Service-Delivery"
 EVENT_ID_HEADER: Final = "X-Webhook-Id"
 
 
-def terminal_event_a(status: JobStatus) -> str:
-    """Return the event name of profile A for a terminal status."""
-    return f"job.{status.value}"
-
-
-def terminal_event_b(kind: JobKind) -> str:
-    """Return the event name of profile B for an ended job, whatever its status."""
-    return f"{kind}.completed"
-
-
 # Signatures with HMAC-SHA256, as in part 6.1 of the contract
 
 
@@ -286,7 +276,7 @@ class WebhookJob:
 def job_ended(profile: Profile, job: WebhookJob, at: datetime) -> WebhookPayload:
     """Return the payload for the end of a job, at `at` (UTC)."""
     if profile is Profile.A:
-        event = terminal_event_a(job.status)
+        event = f"job.{job.status.value}"
         payload = WebhookA.model_validate(
             {
                 "event": event,
@@ -298,10 +288,12 @@ def job_ended(profile: Profile, job: WebhookJob, at: datetime) -> WebhookPayload
             }
         )
         return WebhookPayload(event, payload.model_dump_json().encode())
+    data: dict[str, object]
     if job.kind == "search":
         data = {"total_results": job.total, "completed_results": job.completed}
-        return _profile_b(terminal_event_b("search"), job, at, data)
-    return _profile_b(terminal_event_b("crawl"), job, at, {**_page_counts(job), "url": job.subject})
+    else:
+        data = {**_page_counts(job), "url": job.subject}
+    return _profile_b(f"{job.kind}.completed", job, at, data)  # whatever its status
 
 
 def page_done(job: WebhookJob, at: datetime, *, url: str, success: bool) -> WebhookPayload:

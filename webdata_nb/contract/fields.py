@@ -368,13 +368,13 @@ def _text_schema(**schema: Any) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", **schema})
 
 
-def _pairs_schema(name: str, value: str) -> WithJsonSchema:
+def _pairs_schema(value: str) -> WithJsonSchema:
     """Return the JSON schema of headers or cookies."""
     return WithJsonSchema(
         {
             "type": "object",
             "maxProperties": limits.HEADERS,
-            "propertyNames": {"pattern": name, "maxLength": limits.HEADER_NAME_LENGTH},
+            "propertyNames": {"pattern": _NAME, "maxLength": limits.HEADER_NAME_LENGTH},
             "additionalProperties": {
                 "type": "string",
                 "maxLength": limits.HEADER_LENGTH,
@@ -421,14 +421,10 @@ Language = Annotated[
     _text_schema(pattern="^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$", maxLength=limits.LANGUAGE_LENGTH),
 ]
 Headers = Annotated[
-    dict[str, str],
-    AfterValidator(_headers),
-    _pairs_schema(_NAME, r"^[\t\x20-\x7e\x80-\xff]*$"),
+    dict[str, str], AfterValidator(_headers), _pairs_schema(r"^[\t\x20-\x7e\x80-\xff]*$")
 ]
 Cookies = Annotated[
-    dict[str, str],
-    AfterValidator(_cookies),
-    _pairs_schema(_NAME, r"^[!#-+\x2d-:<-\[\]-~]*$"),
+    dict[str, str], AfterValidator(_cookies), _pairs_schema(r"^[!#-+\x2d-:<-\[\]-~]*$")
 ]
 Formats = Annotated[
     tuple[Format, ...],

@@ -359,8 +359,3 @@ class JobStatus(StrEnum):
 
 TERMINAL: Final = frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED})
 RETRYABLE: Final = frozenset({JobStatus.FAILED, JobStatus.CANCELLED})
-
-
-def may_retry(state: JobStatus) -> bool:
-    """Whether a job in `state` can be retried."""
-    return state in RETRYABLE

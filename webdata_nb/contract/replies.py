@@ -379,14 +379,7 @@ class Revalidation(Reply):
     def of(cls, counts: Mapping[str, int]) -> Revalidation | None:
         """Return the statement of a receipt's counts; None if no row was called unchanged."""
         checks = ClaimChecks.of(counts)
-        if checks is None:
-            return None
-        return cls(
-            trusted=checks.trusted,
-            checked=checks.checked,
-            contradicted=checks.contradicted,
-            bound=checks.bound,
-        )
+        return None if checks is None else cls.model_validate(checks, from_attributes=True)
 
 
 class Receipt(Reply):

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from webdata_nb.contract import limits, paths
-from webdata_nb.contract.outcomes import JobKind, may_retry
+from webdata_nb.contract.outcomes import RETRYABLE, JobKind
 from webdata_nb.contract.paths import LEASE_HEADER
 from webdata_nb.contract.replies import (
     CancelReply,
@@ -303,7 +303,7 @@ async def retry_job(
     """
     old = await state.store.job(caller.account_id, job_id)
     check_scope(caller, old.kind)
-    if not may_retry(old.state):
+    if old.state not in RETRYABLE:
         raise InvalidJobState(
             f"the job is {old.state.value}; only failed or cancelled jobs can be retried",
             state=old.state.value,
