@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from html import unescape
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from webdata_nb.foreign_json import MalformedJson, decode_json
 from webdata_nb.page.content.parser import (
@@ -26,8 +26,6 @@ from webdata_nb.page.content.parser import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from webdata_nb.page.content.parser import Document
 
 MAX_NODES: Final = 1000
@@ -77,7 +75,6 @@ def is_json_ld(script_type: str | None) -> bool:
 
 # The item, its properties, and the list of values of a property.
 _LEVELS_PER_ITEM: Final = 3
-_ItemT = TypeVar("_ItemT", MicrodataItem, RdfaItem)
 
 
 class _Decoded(NamedTuple):
@@ -440,53 +437,34 @@ def structured_data(
     repaired = json_ld.repaired
     return {
         "json_ld": json_ld.blocks,
-        "microdata": [_microdata_item(item, MAX_DEPTH) for item in microdata_of(document, base)],
+        "microdata": [_nested_item(item, MAX_DEPTH) for item in microdata_of(document, base)],
         "opengraph": {
             name: _single_or_list(values)
             for name, values in metas.items()
             if name.startswith(("og:", "twitter:"))
         },
-        "rdfa": [_rdfa_resource(item, MAX_DEPTH) for item in rdfa_of(document, base)],
+        "rdfa": [_nested_item(item, MAX_DEPTH) for item in rdfa_of(document, base)],
         "meta": {name: _single_or_list(values) for name, values in metas.items()},
         **({"json_ld_repaired": repaired} if repaired else {}),
     }
 
 
-def _microdata_item(item: MicrodataItem, levels: int) -> dict[str, Any] | None:
-    properties = _properties(item, levels, MicrodataItem, _microdata_item)
-    if properties is None:
-        return None
-    return {"type": item.type, "id": item.id, "properties": properties}
-
-
-def _rdfa_resource(item: RdfaItem, levels: int) -> dict[str, Any] | None:
-    properties = _properties(item, levels, RdfaItem, _rdfa_resource)
-    if properties is None:
-        return None
-    return {
-        "vocab": item.vocab,
-        "type": item.type,
-        "resource": item.resource,
-        "properties": properties,
-    }
-
-
-def _properties(
-    item: _ItemT,
-    levels: int,
-    item_type: type[_ItemT],
-    convert: Callable[[_ItemT, int], dict[str, Any] | None],
-) -> dict[str, list[Any]] | None:
-    """Return the properties of an item, with nested items converted; None below `levels`."""
+def _nested_item(item: MicrodataItem | RdfaItem, levels: int) -> dict[str, Any] | None:
+    """Return an item of microdata or RDFa with those nested in it; None below `levels`."""
     levels -= _LEVELS_PER_ITEM
     if levels < 0:
         return None
-    return {
+    properties = {
         name: [
-            convert(value, levels) if isinstance(value, item_type) else value for value in values
+            _nested_item(value, levels) if isinstance(value, MicrodataItem | RdfaItem) else value
+            for value in values
         ]
         for name, values in item.properties.items()
     }
+    if isinstance(item, MicrodataItem):
+        return {"type": item.type, "id": item.id, "properties": properties}
+    own = {"vocab": item.vocab, "type": item.type, "resource": item.resource}
+    return {**own, "properties": properties}
 
 
 def _single_or_list(values: list[str]) -> str | list[str]:
