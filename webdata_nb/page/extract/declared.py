@@ -441,7 +441,7 @@ def lists_of_page(
             elsewhere.update(_nodes_of_list(node))
             elsewhere.discard(node)
         for name in RELATION_PROPERTIES & node.properties.keys():
-            elsewhere.update(value for value in node.values(name) if isinstance(value, DataNode))
+            elsewhere.update(node.nodes(name))
     for subject in subjects:
         collector.visit(subject, subject, (), subject.label, near=True)
     repeated = _repeated_nodes(main)
@@ -592,9 +592,9 @@ def _open(
         if elements and value.origin == "json_ld":
             elements = _in_order(elements)
         elif not elements and offers and value.is_a("aggregateoffer"):
-            elements = [each for each in value.values("offers") if isinstance(each, DataNode)]
+            elements = [*value.nodes("offers")]
     # The object of a list item counts, unless it is no more than an address.
-    items = [each for each in value.values("item") if isinstance(each, DataNode)]
+    items = value.nodes("item")
     item = items[0] if level < _MAX_OPENED and items and items[0].properties else None
     if elements:
         yield from _open_all(elements, origin, offers=offers, level=level + 1)
@@ -709,7 +709,7 @@ _MAX_TYPES: Final = 8
 _MAX_DESCRIBED: Final = 3
 _SAMPLED: Final = 3
 """Entries of each type that are compared with the fields of an item."""
-_STEPS_OF_LISTS: Final = frozenset({"itemlistelement", "datafeedelement", "mainentity"})
+_STEPS_OF_LISTS: Final = frozenset({*LIST_ELEMENT_PROPERTIES, "mainentity"})
 """Properties that do not say what their values are."""
 
 
@@ -797,7 +797,7 @@ def match_name(name: str, declared: DeclaredList) -> NameMatch:
 
 def is_breadcrumb(declared: DeclaredList) -> bool:
     """Return whether a list is the breadcrumb of the page."""
-    return any(node.is_a("breadcrumblist") for node in declared.holders) or any(
+    return any(node.is_a(_BREADCRUMB) for node in declared.holders) or any(
         normalize_short_name(label) == "breadcrumb" for label in declared.path[-1:]
     )
 
@@ -817,8 +817,7 @@ def _ends_alike(wanted: ListName, declared: DeclaredList, nodes: Sequence[DataNo
 
 def _offered(nodes: Sequence[DataNode]) -> list[DataNode]:
     """Return the things that offers are of."""
-    offered = (value for node in nodes for value in node.values("itemoffered"))
-    return [value for value in offered if isinstance(value, DataNode)]
+    return [offered for node in nodes for offered in node.nodes("itemoffered")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -1073,11 +1072,7 @@ def _is_of_several(entry: ListEntry, steps: Sequence[str]) -> bool:
     """Return whether a value belongs to one of several nodes of a property below an entry."""
     node = entry.thing
     for step in steps[:-1]:
-        nodes = [
-            value
-            for value in node.values(normalize_short_name(step))
-            if isinstance(value, DataNode)
-        ]
+        nodes = node.nodes(normalize_short_name(step))
         if len(nodes) != 1:
             return len(nodes) > 1
         node = nodes[0]

@@ -100,6 +100,10 @@ class DataNode:
         """Return the values of one property."""
         return self.properties.get(name, ("", []))[1]
 
+    def nodes(self, name: str) -> list[DataNode]:
+        """Return the nodes among the values of one property."""
+        return [value for value in self.values(name) if isinstance(value, DataNode)]
+
     def reach(self) -> dict[str, list[ReachableValues]]:
         """Return the values of its properties and of nodes near it by name, nearest first."""
         if self.reachable is not None:
@@ -244,12 +248,7 @@ class NodeGraph:
 
     def _resolve_list_items(self, nodes: list[DataNode]) -> None:
         """Replace the URL of a list item by the node that has it as its identifier or URL."""
-        items = [
-            node
-            for node in nodes
-            if node.is_a("listitem")
-            and not any(isinstance(value, DataNode) for value in node.values("item"))
-        ]
+        items = [node for node in nodes if node.is_a("listitem") and not node.nodes("item")]
         crumbs = {
             value
             for node in nodes
