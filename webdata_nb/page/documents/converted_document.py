@@ -107,6 +107,14 @@ class OutputLimit:
             yield block
 
 
+def write_head(title: str | None, metas: Iterable[tuple[str, str | None]]) -> str:
+    """Write the title and the named meta tags of a page, without those that are empty."""
+    head = f"<title>{escape(title)}</title>" if title else ""
+    return head + "".join(
+        f'<meta name="{name}" content="{escape(text)}">' for name, text in metas if text
+    )
+
+
 def write_spans(spans: Sequence[TextSpan]) -> str:
     """Write the pieces of a paragraph; adjacent pieces share tags and links."""
     pieces = []
@@ -336,10 +344,7 @@ class DocumentProperties:
             ("date", self.created),
             ("article:modified_time", self.modified),
         )
-        head = f"<title>{escape(title)}</title>" if title else ""
-        head += "".join(
-            f'<meta name="{name}" content="{escape(text)}">' for name, text in metas if text
-        )
+        head = write_head(title, metas)
         language = f' lang="{escape(self.language)}"' if self.language else ""
         html = f"<!doctype html><html{language}><head>{head}</head><body>{body}</body></html>"
         metadata = counts | ({"truncated": True} if truncated else {})

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from webdata_nb.page.documents.converted_document import (
     Cell,
     ConvertedDocument,
+    write_head,
     write_table,
     write_text,
 )
@@ -56,14 +57,12 @@ def convert_pdf(body: bytes) -> ConvertedDocument:
             reader.read()
     except pypdfium2.PdfiumError as error:
         raise ScrapeError("parse", f"the PDF document cannot be read: {error}") from error
-    head = f"<title>{escape(info['Title'])}</title>" if info.get("Title") else ""
-    for key, name in (("Author", "author"), ("Subject", "description")):
-        if info.get(key):
-            head += f'<meta name="{name}" content="{escape(info[key])}">'
     # A date such as `D:20250208122313Z`.
     day = info.get("CreationDate", "").removeprefix("D:")[:8]
-    if len(day) == 8 and day.isascii() and day.isdecimal():  # noqa: PLR2004 - YYYYMMDD
-        head += f'<meta name="date" content="{day[:4]}-{day[4:6]}-{day[6:]}">'
+    is_day = len(day) == 8 and day.isascii() and day.isdecimal()  # noqa: PLR2004 - YYYYMMDD
+    names = {"author": info.get("Author"), "description": info.get("Subject")}
+    names["date"] = f"{day[:4]}-{day[4:6]}-{day[6:]}" if is_day else None
+    head = write_head(info.get("Title"), names.items())
     content = _body(reader.pages)
     if reader.targets:  # as an image map, which is no visible text
         areas = "".join(f'<area href="{escape(target)}">' for target in reader.targets)

@@ -32,7 +32,7 @@ from webdata_nb.page.content.parser import (
     parse,
     read_feed,
 )
-from webdata_nb.page.documents.converted_document import ConvertedDocument
+from webdata_nb.page.documents.converted_document import ConvertedDocument, write_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -135,11 +135,8 @@ def convert_json(text: str, _url: str) -> ConvertedDocument:
     info = data.get("info")  # OpenAPI
     if title is None and isinstance(info, dict):
         data, title = info, _line(info.get("title"))
-    description = _line(data.get("description"))
-    parts = [f"<title>{escape(title)}</title>"] if title else []
-    if description:
-        parts.append(f'<meta name="description" content="{escape(description)}">')
-    return convert_code(text, "json", head="".join(parts), body=link_parts(head, _url_values(head)))
+    html_head = write_head(title, [("description", _line(data.get("description")))])
+    return convert_code(text, "json", head=html_head, body=link_parts(head, _url_values(head)))
 
 
 def _line(value: object) -> str | None:
@@ -291,11 +288,8 @@ def convert_feed(text: str, _url: str) -> ConvertedDocument:
     if feed is None:
         return convert_code(text, "json" if is_json else "xml")
     title = escape(feed.title or "")
-    head = f"<title>{title}</title>"
-    if feed.description:
-        head += f'<meta name="description" content="{escape(feed.description)}">'
-    if feed.updated:
-        head += f'<meta property="article:modified_time" content="{escape(feed.updated)}">'
+    metas = [("description", feed.description), ("article:modified_time", feed.updated)]
+    head = f"<title>{title}</title>{write_head(None, metas)}"
     heading = _linked(title, feed.link)
     entries = "".join(map(_entry_to_html, feed.entries))
     description = f"<p>{escape(feed.description)}</p>" if feed.description else ""
@@ -632,12 +626,8 @@ def head_of(fields: dict[str, Any], title: str | None) -> str:
     parts = (
         [f'<html lang="{escape(lang)}">'] if (lang := _first(values, "lang", "language")) else []
     )
-    parts.append("<head>")
-    if title := _first(values, "title") or title:
-        parts.append(f"<title>{escape(title)}</title>")
-    for name, keys in _META.items():
-        if content := _first(values, *keys):
-            parts.append(f'<meta name="{name}" content="{escape(content)}">')
+    metas = ((name, _first(values, *keys)) for name, keys in _META.items())
+    parts += "<head>", write_head(_first(values, "title") or title, metas)
     if canonical := _first(values, "canonical", "canonical_url", "canonicalurl"):
         parts.append(f'<link rel="canonical" href="{escape(canonical)}">')
     return "".join([*parts, "</head>"])
