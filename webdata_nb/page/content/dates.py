@@ -627,10 +627,7 @@ class VisibleDates:
     @cached_property
     def in_text(self) -> list[PageDate]:
         """The first date in the text of the page that may be that of its publication."""
-        body = body_of(self._page.document)
-        if body is None:
-            return []
-        text = body.to_text()[:_PAGE_TEXT]
+        text = body_of(self._page.document).to_text()[:_PAGE_TEXT]
         for match in self._matches(text):
             if not _NOT_PUBLISHED.search(text, max(0, match.start - _CUE_LENGTH), match.start):
                 return [PageDate(match.day, "text")]

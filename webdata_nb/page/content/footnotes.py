@@ -82,8 +82,7 @@ def take_footnotes(document: Document, anchors: AnchorTable) -> dict[str, Elemen
         for text, href, link in zip(anchors.texts, anchors.hrefs, anchors.elements, strict=True)
     ):
         return {}
-    body = body_of(document)
-    page_length = len(body.text) if body is not None else 0
+    page_length = len(body_of(document).text)
     notes = find_linked_notes(document, TextBudget(_READ_FACTOR * page_length))
     length = sum(len(node.text) for note in notes for node in note.content)
     if not notes or len(notes) > MAX_NOTES or length > _MAX_SHARE * page_length:

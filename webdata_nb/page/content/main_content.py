@@ -239,8 +239,6 @@ def clean_page(document: Document) -> Element:
         The body, or the root of a page that has none.
     """
     body = body_of(document)
-    if body is None:
-        return make_element("body")
     removable = group_by_tag(body, _NEVER_CONTENT)
     noscripts = removable.get("noscript", ())
     fallback = [noscript for noscript in noscripts if len(noscript.text) > _MIN_FALLBACK_LENGTH]
@@ -647,7 +645,7 @@ def find_content(
         result = extract_main_content(document, page.head.json_ld)
         element, rung, is_fallback = result.element, result.rung, result.is_fallback
     else:
-        element, rung = body_of(document) or make_element("body"), "full" if main else "page"
+        element, rung = body_of(document), "full" if main else "page"
     footnotes = append_footnotes(element, notes, unreferenced=rung in {"full", "page"})
     elements_by_tag, anchors = page.elements_by_tag, page.anchors
     if document is not page.document or rung != "page" or footnotes is not None:  # not indexed yet

@@ -173,11 +173,9 @@ _HOST_TAGS: Final = frozenset(
 
 def flatten_shadow_roots(document: Document) -> bool:
     """Flatten the shadow roots of a page; return whether it has any."""
-    if document.root is None:
-        return False
     hosts: set[Element] = set()
     for _ in range(_MAX_NESTING):
-        templates = _find_shadow_roots(document.root, hosts)
+        templates = _find_shadow_roots(document, hosts)
         if not templates:
             break
         for template, host in templates:
@@ -196,10 +194,10 @@ def flatten_shadow_roots(document: Document) -> bool:
     return bool(hosts)
 
 
-def _find_shadow_roots(root: Element, hosts: set[Element]) -> list[tuple[Element, Element]]:
+def _find_shadow_roots(document: Document, hosts: set[Element]) -> list[tuple[Element, Element]]:
     """Return the first shadow root of each host that is not inside a template."""
     shadow_roots: list[tuple[Element, Element]] = []
-    for template in root.iter_elements({"template"}):
+    for template in document.iter_elements({"template"}):
         host = template.parent
         if (template.attr(_MODE_ATTRIBUTE) or "").lower() not in _MODES:
             continue
@@ -322,7 +320,7 @@ def _parsed_page(source: FetchedResponse, document: Document, charset: str | Non
     permalinks = find_permalinks(anchors)
     remove_all(anchors.elements[index] for index in permalinks)
     anchors = anchors.without(permalinks)
-    body = body_of(document) or make_element("body")
+    body = body_of(document)
     return ParsedPage(
         source, charset, document, body, elements_by_tag, anchors, head, link_resolver
     )

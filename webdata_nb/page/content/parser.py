@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 import turbohtml
 from turbohtml import (
@@ -153,11 +153,9 @@ def check_selector(selector: str) -> None:
     _EMPTY_DOCUMENT.select(selector)
 
 
-def body_of(document: Document) -> Element | None:
+def body_of(document: Document) -> Element:
     """Return the body, or the root of a page without one."""
-    root = document.root
-    if root is None:
-        return None
+    root = cast("Element", document.root)  # the parser makes one for any text
     bodies = (
         child for child in root.children if isinstance(child, Element) and child.tag == "body"
     )

@@ -606,12 +606,9 @@ def _read_document(archive: DocumentArchive, path: str, parts: list[str]) -> str
         return ""
     text = decode_text(body, sniff_charset(body, "application/xhtml+xml"))
     document = parse(text, xhtml=True)
-    root = body_of(document)
-    if root is None:
-        return ""
     remove_all(list(document.iter_elements(("script", "style", "link", "base", "title", "meta"))))
     _rename_anchors(document, path, parts)
-    return f"<div>{root.inner_html}</div>"
+    return f"<div>{body_of(document).inner_html}</div>"
 
 
 def _rename_anchors(document: Document, path: str, parts: list[str]) -> None:

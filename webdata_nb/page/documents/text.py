@@ -310,8 +310,7 @@ def _entry_to_html(entry: Entry) -> str:
     byline = ", ".join(filter(None, (entry.author, entry.published or entry.updated)))
     content = (entry.content if isinstance(entry.content, str) else None) or entry.summary or ""
     if "<" in content:  # all its elements have to be closed, or the next entry would be in it
-        body = body_of(parse(content))
-        content = "" if body is None else body.inner_html
+        content = body_of(parse(content)).inner_html
     return (
         f"<article><h2>{heading}</h2>"
         + (f"<p>{escape(byline)}</p>" if byline else "")

@@ -271,8 +271,6 @@ def flatten(page: ParsedPage) -> FlatPage:
     """Return the rendered elements of a page, and the parts in them."""
     flat = FlatPage()
     body = body_of(page.document)
-    if body is None:
-        return flat
     resolve = page.link_resolver.__getitem__
     hidden = {each for each in body.select(MAY_BE_HIDDEN) if is_hidden_part(each)}
     is_declared = body.select_one("[itemprop]") is not None

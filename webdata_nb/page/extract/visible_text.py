@@ -318,8 +318,7 @@ class PageText:
 def read_page_text(document: Document, names: Sequence[str]) -> PageText:
     """Read the texts and controls of a page, whose subject has one of some declared names."""
     result = PageText()
-    body = body_of(document)
-    pending: list[tuple[Node, int, tuple[str, ...]]] = [] if body is None else [(body, 0, ())]
+    pending: list[tuple[Node, int, tuple[str, ...]]] = [(body_of(document), 0, ())]
     for _ in range(MAX_NODES):
         if not pending or len(result.texts) >= MAX_TEXTS:
             break

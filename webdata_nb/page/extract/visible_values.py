@@ -277,8 +277,7 @@ def read_labels(page: ParsedPage) -> dict[str, list[str]]:
     """
     found: dict[str, tuple[str, list[str]]] = {}
     several: set[str] = set()
-    body = body_of(page.document)
-    nodes = islice(body.descendants if body is not None else (), MAX_NODES)
+    nodes = islice(body_of(page.document).descendants, MAX_NODES)
     with_colon = (
         node
         for node in nodes
