@@ -31,8 +31,7 @@ from webdata_nb.service.pages import http_error
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, UrlOutcome
 from webdata_nb.service.web.fetch import FetchRequest
-from webdata_nb.service.web.polite_fetcher import ResponseSource, retry_delay_s
-from webdata_nb.service.web.request import retry_after_s
+from webdata_nb.service.web.polite_fetcher import ResponseSource, fetch_with_retries
 
 # Links that a crawl checks, and those of one host: a page may list any number of them.
 LINKS_PER_ROW: Final = 10
@@ -238,41 +237,20 @@ class LinkProbe:
 
     async def _request(self, url: str, method: Method, timeout_s: float) -> LinkCheckResult:
         """Send a request; retry a GET that fails for the moment."""
-        delay_s = 0.0 if self._robots is None else await self._robots.delay_s(url)
-        attempt = 0
+        headers, cookies = self._headers_for(url)
+        request = FetchRequest(
+            url,
+            headers=headers,
+            cookies=cookies,
+            method=method,
+            read_body=False,
+            delay_s=0.0 if self._robots is None else await self._robots.delay_s(url),
+            allow_hop=self._hop_refusal,
+        )
         with self._fetcher.deadline(timeout_s) as deadline:
-            while True:
-                attempt += 1
-                headers, cookies = self._headers_for(url)
-                request = FetchRequest(
-                    url,
-                    headers=headers,
-                    cookies=cookies,
-                    method=method,
-                    read_body=False,
-                    delay_s=delay_s,
-                    allow_hop=self._hop_refusal,
-                )
-                reply: FetchedResponse | FetchError
-                try:
-                    reply = await self._fetcher.fetch(request, deadline)
-                except FetchError as error:
-                    reply = error
-                failure = reply if isinstance(reply, FetchError) else None
-                fetched = reply if isinstance(reply, FetchedResponse) else None
-                wait_s = None
-                if method != "HEAD":
-                    wait_s = retry_delay_s(
-                        attempt,
-                        status=None if fetched is None else fetched.status,
-                        kind="" if failure is None else failure.kind,
-                        retry_after_s=None if fetched is None else retry_after_s(fetched),
-                        remaining_s=deadline.remaining_s,
-                    )
-                if wait_s is None:
-                    return await self._result(url, reply)
-                await asyncio.sleep(wait_s)
-                deadline.restart_if_interrupted()
+            retries = method != "HEAD"
+            reply = await fetch_with_retries(self._fetcher, request, deadline, retries=retries)
+            return await self._result(url, reply)
 
     async def _result(self, url: str, reply: FetchedResponse | FetchError) -> LinkCheckResult:
         if isinstance(reply, FetchError):

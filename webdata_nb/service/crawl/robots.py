@@ -21,7 +21,7 @@ from webdata_nb.service.crawl.robots_rules import RobotsRules
 from webdata_nb.service.errors import request_failure_kind
 from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
-from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
+from webdata_nb.service.web.polite_fetcher import ResponseSource, fetch_with_retries
 from webdata_nb.service.web.request import retry_after_s
 
 # RFC 9309, 2.5: parsers must read at least 500 KiB, and may stop there.
@@ -95,23 +95,6 @@ class RobotsReply:
 
 
 @dataclass(frozen=True, slots=True)
-class RobotsAttempt:
-    """One attempt to fetch a robots.txt: the reply, the error kind and the caching headers."""
-
-    reply: RobotsReply
-    error_kind: str = ""
-    retry_after_s: float | None = None
-    max_age_s: float = MAX_CACHE_S
-
-    @property
-    def cache_s(self) -> float:
-        """The seconds for which the reply may be cached."""
-        if self.reply.unreachable:
-            return max(UNREACHABLE_CACHE_S, self.retry_after_s or 0.0)
-        return min(MAX_CACHE_S, self.max_age_s)
-
-
-@dataclass(frozen=True, slots=True)
 class CachedRobots:
     """A reply, and the clock time until which it may be reused."""
 
@@ -144,9 +127,7 @@ class RobotsCache:
             async with lock:
                 cached = self._cached.get(site)
                 if cached is None or self._clock() >= cached.expires_at:
-                    attempt = await self._fetch(site)
-                    expires_at = self._clock() + attempt.cache_s
-                    cached = CachedRobots(attempt.reply, expires_at)
+                    cached = await self._fetch(site)
                     self._cached.pop(site, None)  # the oldest ones are evicted beyond the bound
                     self._cached[site] = cached
                     total = sum(entry.size for entry in self._cached.values())
@@ -157,43 +138,28 @@ class RobotsCache:
             if not lock.locked():
                 self._locks.pop(site, None)
 
-    async def _fetch(self, site: str) -> RobotsAttempt:
-        """Fetch a robots.txt; retry passing failures."""
-        number = 0
+    async def _fetch(self, site: str) -> CachedRobots:
+        request = FetchRequest(f"{site}/robots.txt", limits=LIMITS)
         with self._fetcher.deadline(TIMEOUT_S) as deadline:
-            while True:
-                number += 1
-                attempt = await self._attempt(site, deadline)
-                wait_s = retry_delay_s(
-                    number,
-                    status=attempt.reply.status or None,
-                    kind=attempt.error_kind,
-                    retry_after_s=attempt.retry_after_s,
-                    remaining_s=deadline.remaining_s,
-                )
-                if wait_s is None:
-                    return attempt
-                await asyncio.sleep(wait_s)
-                deadline.restart_if_interrupted()
-
-    async def _attempt(self, site: str, deadline: PageDeadline) -> RobotsAttempt:
-        try:
-            request = FetchRequest(f"{site}/robots.txt", limits=LIMITS)
             # Pages already hold their place in the host's queue while they wait for this file.
-            fetched = await self._fetcher.fetch(request, deadline, queued=False)
-        except FetchError as error:
-            status = _UNAVAILABLE.get(error.kind, 0)
-            reply = RobotsReply(status, "", str(error), _now(), request_failure_kind(error))
-            return RobotsAttempt(reply, error_kind=error.kind)
-        # The RFC fixes the encoding, whatever the headers say.
-        body = decode_text(fetched.body[:MAX_PARSED_BYTES], "UTF-8")
-        cache_control = fetched.header("cache-control") or ""
-        max_age = _MAX_AGE.search(cache_control)
-        max_age_s = float(max_age[1]) if max_age else MAX_CACHE_S
-        if "no-cache" in cache_control or "no-store" in cache_control:
-            max_age_s = 0.0
-        reply = RobotsReply(fetched.status, body, read_at=_now())
-        return RobotsAttempt(reply, retry_after_s=retry_after_s(fetched), max_age_s=max_age_s)
+            fetched = await fetch_with_retries(self._fetcher, request, deadline, queued=False)
+        cache_s, after_s = MAX_CACHE_S, None
+        if isinstance(fetched, FetchError):
+            status, kind = _UNAVAILABLE.get(fetched.kind, 0), request_failure_kind(fetched)
+            reply = RobotsReply(status, "", str(fetched), _now(), kind)
+        else:
+            # The RFC fixes the encoding, whatever the headers say.
+            body = decode_text(fetched.body[:MAX_PARSED_BYTES], "UTF-8")
+            reply = RobotsReply(fetched.status, body, read_at=_now())
+            after_s = retry_after_s(fetched)
+            cache_control = fetched.header("cache-control") or ""
+            if (max_age := _MAX_AGE.search(cache_control)) is not None:
+                cache_s = min(MAX_CACHE_S, float(max_age[1]))
+            if "no-cache" in cache_control or "no-store" in cache_control:
+                cache_s = 0.0
+        if reply.unreachable:
+            cache_s = max(UNREACHABLE_CACHE_S, after_s or 0.0)
+        return CachedRobots(reply, self._clock() + cache_s)
 
 
 def _now() -> str:

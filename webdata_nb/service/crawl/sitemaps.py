@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,8 +20,11 @@ from webdata_nb.page.urls import join_url, url_origin
 from webdata_nb.service.crawl.robots import JobRobots
 from webdata_nb.service.store.records import UrlOutcome
 from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
-from webdata_nb.service.web.polite_fetcher import PageDeadline, ResponseSource, retry_delay_s
-from webdata_nb.service.web.request import retry_after_s
+from webdata_nb.service.web.polite_fetcher import (
+    PageDeadline,
+    ResponseSource,
+    fetch_with_retries,
+)
 
 # An index lists files, which may be indexes as well, so the bounds apply to all files together.
 MAX_FILES: Final = 50
@@ -163,28 +165,7 @@ async def fetch_file(
 
     `queued` is False for files that pages wait for while they hold their place in a queue.
     """
-    attempt = 0
-    while True:
-        attempt += 1
-        status, error_kind, after_s = None, "", None
-        try:
-            fetched = await fetcher.fetch(request, deadline, queued=queued)
-        except FetchError as error:
-            error_kind = error.kind
-            problem = error_kind if error_kind == outcomes.NOT_ARCHIVED else str(error)
-        else:
-            status, problem = fetched.status, f"HTTP {fetched.status}"
-            after_s = retry_after_s(fetched)
-            if status == HTTPStatus.OK:
-                return fetched, ""
-        wait_s = retry_delay_s(
-            attempt,
-            status=status,
-            kind=error_kind,
-            retry_after_s=after_s,
-            remaining_s=deadline.remaining_s,
-        )
-        if wait_s is None:
-            return None, problem
-        await asyncio.sleep(wait_s)
-        deadline.restart_if_interrupted()
+    reply = await fetch_with_retries(fetcher, request, deadline, queued=queued)
+    if isinstance(reply, FetchError):
+        return None, reply.kind if reply.kind == outcomes.NOT_ARCHIVED else str(reply)
+    return (reply, "") if reply.status == HTTPStatus.OK else (None, f"HTTP {reply.status}")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec.structs import replace
@@ -193,6 +194,38 @@ class ResponseSource(Protocol):
         queued: bool = True,
     ) -> FetchedResponse:
         """Return the response to a request; raises `FetchError`."""
+
+
+async def fetch_with_retries(
+    source: ResponseSource,
+    request: FetchRequest,
+    deadline: PageDeadline,
+    *,
+    queued: bool = True,
+    retries: bool = True,
+) -> FetchedResponse | FetchError:
+    """Send a request, again while its failure may pass; return the last reply or failure."""
+    reply: FetchedResponse | FetchError
+    for attempt in count(1):
+        status, kind, after_s = None, "", None
+        try:
+            reply = await source.fetch(request, deadline, queued=queued)
+        except FetchError as error:
+            reply, kind = error, error.kind
+        else:
+            status, after_s = reply.status, retry_after_s(reply)
+        wait_s = retry_delay_s(
+            attempt,
+            status=status,
+            kind=kind,
+            retry_after_s=after_s,
+            remaining_s=deadline.remaining_s,
+        )
+        if wait_s is None or not retries:
+            break
+        await asyncio.sleep(wait_s)
+        deadline.restart_if_interrupted()
+    return reply
 
 
 class PoliteFetcher(ResponseSource):
