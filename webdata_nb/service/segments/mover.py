@@ -192,28 +192,19 @@ class BodyMover:
                 break
         for job in jobs:
             if not job.has_ended and monotonic() < until:
-                await self._move_visible(job)
+                await self._move_full(job, PendingSegment())
 
     async def _move_ended(self, account_id: str, jobs: Sequence[JobToMove]) -> None:
         """Move the contents of ended jobs of an account, which share segments."""
         pending = PendingSegment()
-        moved = []
         for job in jobs:
-            start = 0
-            while rows := await self._segments.movable_contents(job, start=start, count=_MOVED):
-                for row in rows:
-                    if pending.is_full_with(row):
-                        await self._writer.move(account_id, pending.take())
-                    pending.add(row)
-                start = rows[-1].ordinal + 1
-            moved.append(job.id)
+            await self._move_full(job, pending)
         await self._writer.move(account_id, pending.take())
-        for job_id in moved:
-            await self._segments.mark_moved(job_id, now=self._clock())
+        for job in jobs:
+            await self._segments.mark_moved(job.id, now=self._clock())
 
-    async def _move_visible(self, job: JobToMove) -> None:
-        """Move full segments of a running job."""
-        pending = PendingSegment()
+    async def _move_full(self, job: JobToMove, pending: PendingSegment) -> None:
+        """Add the contents of a job to `pending`, and move it whenever it is full."""
         start = self._starts.get(job.id, 0)
         while rows := await self._segments.movable_contents(job, start=start, count=_MOVED):
             for row in rows:
@@ -248,10 +239,7 @@ class SegmentSweep:
         while names := await self._segments.give_up(
             before=self._clock() - UNFINISHED_S, limit=_SWEPT
         ):
-            for name in names:
-                await self._blobs.delete(name)
-                await self._segments.remove(name)
-                self._metrics.count_segment("deleted")
+            await self._delete(names)
         if self._clock() >= self._next_listing:
             # Delete files of this store that have no row, and drafts of killed writes.
             folder = store_folder(await self._segments.store_id())
@@ -267,10 +255,13 @@ class SegmentSweep:
     async def delete_account(self, account_id: str) -> None:
         """Delete all files of a deleted account, to whose segments nothing points."""
         while names := await self._segments.give_up_account(account_id, limit=_SWEPT):
-            for name in names:
-                await self._blobs.delete(name)
-                await self._segments.remove(name)
-                self._metrics.count_segment("deleted")
+            await self._delete(names)
         folder = account_folder(await self._segments.store_id(), account_id)
         for file in await self._blobs.list_folder(folder):
             await self._blobs.delete(file.name)
+
+    async def _delete(self, names: Sequence[str]) -> None:
+        for name in names:
+            await self._blobs.delete(name)
+            await self._segments.remove(name)
+            self._metrics.count_segment("deleted")
