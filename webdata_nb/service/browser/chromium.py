@@ -18,7 +18,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.page.errors import ScrapeError
+from webdata_nb.service.runtime.event_loop import start_task
 from webdata_nb.service.runtime.process import child_environment
 from webdata_nb.service.web.forward_proxy import ForwardProxy
 
@@ -438,7 +439,7 @@ class BrowserProcesses:
             except TimeoutError:
                 raise start_timeout("the browser") from None
             except BrowserStartError as error:
-                _run_in_background(_remove_unused_profiles(started_at), self._cleaning)
+                start_task(_remove_unused_profiles(started_at), self._cleaning)
                 if not attempts_left:
                     raise
                 log.warning("%s; trying again", error)
@@ -485,17 +486,7 @@ class BrowserProcesses:
             self._processes.discard(process)
             # A cancellation of the page must not interrupt the closing.
             closing = process.exit_stack.aclose()
-            await asyncio.shield(_run_in_background(closing, self._closing))
-
-
-def _run_in_background(
-    work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]
-) -> asyncio.Task[None]:
-    """Run `work` as a task, which is one of `tasks` until it ends."""
-    task = asyncio.create_task(work)
-    tasks.add(task)
-    task.add_done_callback(tasks.discard)
-    return task
+            await asyncio.shield(start_task(closing, self._closing))
 
 
 async def _remove_unused_profiles(created_after: float) -> None:

@@ -57,7 +57,7 @@ from webdata_nb.service.crawl.scope import CrawlScope
 from webdata_nb.service.crawl.sitemaps import SitemapReader, SitemapSeeds
 from webdata_nb.service.errors import JobFailure
 from webdata_nb.service.pages import PagePipeline, PageVisit
-from webdata_nb.service.runtime.event_loop import run_cooperatively
+from webdata_nb.service.runtime.event_loop import run_cooperatively, task_group
 from webdata_nb.service.store.job_context import JobContext, PageSpool
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, UrlOutcome
 from webdata_nb.service.store.spool import ClosedSpool
@@ -387,12 +387,9 @@ class Crawl:
         """Run the workers until the plan is over; `rows` are those at the last checkpoint."""
         while True:
             self._plan.set_checkpoint(rows + limits.CHECKPOINT_PAGES)
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for _ in range(self._concurrency):
-                        group.create_task(self._run_worker(group))
-            except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
-                raise failures.exceptions[0] from None
+            async with task_group() as group:
+                for _ in range(self._concurrency):
+                    group.create_task(self._run_worker(group))
             if self._start.failure is not None:
                 raise JobFailure(self._start.failure)
             if not self._plan.is_at_checkpoint:

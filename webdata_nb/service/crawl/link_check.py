@@ -28,6 +28,7 @@ from webdata_nb.service.crawl.robots import JobRobots, RobotsCache
 from webdata_nb.service.crawl.scope import OUT_OF_FOLDER, OUT_OF_SCOPE, CrawlScope
 from webdata_nb.service.errors import request_failure_kind
 from webdata_nb.service.pages import http_error
+from webdata_nb.service.runtime.event_loop import task_group
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.records import CommitBatch, JournalEntry, UrlOutcome
 from webdata_nb.service.web.fetch import FetchRequest
@@ -409,12 +410,9 @@ class LinkCheck:
             self._selection.add(url, is_external=False)
         # The links of a host are checked one after the other, several hosts at a time.
         hosts = deque(self._selection.by_host.values())
-        try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(self._request.concurrency):
-                    group.create_task(self._run_worker(hosts))
-        except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
-            raise failures.exceptions[0] from None
+        async with task_group() as group:
+            for _ in range(self._request.concurrency):
+                group.create_task(self._run_worker(hosts))
 
     # Selection
 

@@ -32,6 +32,7 @@ from webdata_nb.service.routes.routing import (
     scopes,
     strict_router,
 )
+from webdata_nb.service.runtime.event_loop import start_task
 from webdata_nb.service.store.job_context import StoreRetry
 from webdata_nb.service.store.sql.store import Store
 
@@ -165,9 +166,7 @@ async def charged(
         )
         # A separate task writes the charge, so that neither a cancelled request interrupts it nor
         # a reply waits long for a store that cannot write.
-        closing = asyncio.create_task(_close(store, account_id, call_id, call.charges))
-        _CLOSING_TASKS.add(closing)
-        closing.add_done_callback(_CLOSING_TASKS.discard)
+        closing = start_task(_close(store, account_id, call_id, call.charges), _CLOSING_TASKS)
         await asyncio.wait([closing], timeout=MAX_CLOSE_WAIT_S)
         if closing.done():
             closing.result()

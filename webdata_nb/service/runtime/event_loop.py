@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from time import perf_counter
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from webdata_nb.service.runtime.steps import Result, Steps
 
@@ -69,9 +69,29 @@ async def awake_timeout(
             timer.cancel()
 
 
+@asynccontextmanager
+async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
+    """Wait for tasks like `asyncio.TaskGroup`, but raise the first failure without its group."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
+        raise failures.exceptions[0] from None
+
+
 def run_in_background(stack: AsyncExitStack, work: Coroutine[None, None, None]) -> None:
     """Run `work` until the stack is closed."""
     stack.push_async_callback(cancel, asyncio.create_task(work))
+
+
+def start_task(
+    work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]
+) -> asyncio.Task[None]:
+    """Run `work` as a task, which is one of `tasks` until it ends."""
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
 
 
 async def cancel(task: asyncio.Task[None]) -> None:

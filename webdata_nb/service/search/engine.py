@@ -24,6 +24,7 @@ from webdata_nb.service.pages import (
     render_options,
     source_of_values,
 )
+from webdata_nb.service.runtime.event_loop import task_group
 from webdata_nb.service.search.breaker import ProviderBreakers
 from webdata_nb.service.search.catalog import ProviderEntry, provider_summary, usable_providers
 from webdata_nb.service.search.chain import (
@@ -153,12 +154,9 @@ class _SearchRun:
     async def scrape_pages(self) -> None:
         """Scrape the result pages that have no formats yet."""
         slots = asyncio.Semaphore(MAX_CONCURRENT_PAGES)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for ordinal, result in list(self._unscraped.items()):
-                    group.create_task(self._scrape_page(ordinal, result, slots))
-        except* Exception as failures:  # noqa: BLE001 - one failure of one job, raised bare
-            raise failures.exceptions[0] from None
+        async with task_group() as group:
+            for ordinal, result in list(self._unscraped.items()):
+                group.create_task(self._scrape_page(ordinal, result, slots))
 
     def _results_batch(self, outcome: SearchOutcome) -> CommitBatch:
         self._total = len(outcome.results)

@@ -28,6 +28,7 @@ from urllib.parse import unquote, urlsplit
 from webdata_nb.page.errors import FetchError
 from webdata_nb.page.urls import UrlParts, canonical_url, split_url
 from webdata_nb.service.errors import EgressDenied
+from webdata_nb.service.runtime.event_loop import start_task
 from webdata_nb.service.runtime.fair_scheduler import current_account, on_behalf_of
 from webdata_nb.service.web.egress_policy import EgressPolicy, is_ip_address
 from webdata_nb.service.web.fetch import TlsInterceptor, tls_context
@@ -578,9 +579,7 @@ class ForwardProxy:
         if len(self._tasks) >= _MAX_CONNECTIONS:
             writer.transport.abort()
             return
-        task = asyncio.create_task(self._serve((reader, writer)))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        start_task(self._serve((reader, writer)), self._tasks)
 
     async def _serve(self, browser: Streams) -> None:
         writer = browser[1]

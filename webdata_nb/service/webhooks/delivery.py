@@ -30,7 +30,7 @@ from webdata_nb.contract.events import (
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
 from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.service.errors import EgressDenied, NameServerTimeout, NoSuchJob, StoreUnavailable
-from webdata_nb.service.runtime.event_loop import OpenContexts
+from webdata_nb.service.runtime.event_loop import OpenContexts, start_task
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.store.job_context import StoreRetry
@@ -255,9 +255,7 @@ class Deliverer:
             )
             for _ in range(new_lanes):
                 self._lanes[key] += 1
-                task = asyncio.create_task(self._run_lane(endpoint))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                start_task(self._run_lane(endpoint), self._tasks)
         next_due = await self._outbox.next_due(after=now)
         return POLL_S if next_due is None else min(POLL_S, max(0.05, next_due - now))
 

@@ -34,7 +34,7 @@ from webdata_nb.page.content.page_source import ConversionOptions, FetchedRespon
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.service.observability.operations import waiting_for
-from webdata_nb.service.runtime.event_loop import awake_timeout, run_cooperatively
+from webdata_nb.service.runtime.event_loop import awake_timeout, run_cooperatively, start_task
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
 from webdata_nb.service.runtime.process import (
     MEMORY_LIMIT_EXIT,
@@ -526,9 +526,7 @@ class PagePool:
     def _retire(self, worker: WorkerProcess) -> None:
         if worker in self._workers:
             self._workers.remove(worker)
-            task = asyncio.create_task(worker.close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            start_task(worker.close(), self._closing)
 
 
 def default_workers() -> int:

@@ -16,6 +16,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow
 
+from webdata_nb.service.runtime.event_loop import start_task
 from webdata_nb.service.store.sql.batches import join_commits
 from webdata_nb.service.store.sql.connection import (
     Lane,
@@ -264,9 +265,7 @@ class OrderedLanes:
         queue = self._lanes.get(lane)
         if queue is None:
             queue = self._lanes[lane] = deque()
-            task = asyncio.create_task(self._drain(lane, queue))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            start_task(self._drain(lane, queue), self._tasks)
         queue.append((change, future))
         return await wait_applied(future)
 
