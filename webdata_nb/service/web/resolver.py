@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from webdata_nb.page.errors import FetchError
 from webdata_nb.service.errors import EgressDenied, NameServerTimeout
 from webdata_nb.service.runtime.bounded_dict import BoundedDict
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
+from webdata_nb.service.runtime.work_threads import run_on_thread
 
 if TYPE_CHECKING:
     from webdata_nb.service.web.egress_policy import EgressPolicy
@@ -188,40 +187,9 @@ class Resolver(AbstractResolver):
         return _no_address_message(host)
 
 
-async def _look_up_in_system(host: str) -> Sequence[str]:
-    """Resolve a name with the operating system in a daemon thread.
-
-    Python waits for an executor's threads at exit, which a silent name server would delay.
-    """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[list[str]] = loop.create_future()
-    threading.Thread(
-        target=_look_up_in_thread, args=(loop, future, host), name="webdata-dns", daemon=True
-    ).start()
-    return await future
-
-
-def _look_up_in_thread(
-    loop: asyncio.AbstractEventLoop, future: asyncio.Future[list[str]], host: str
-) -> None:
-    """Look up a name and set the result of a future of the loop."""
-    try:
-        finish = partial(_set_addresses, future, _system_addresses(host), None)
-    except (OSError, UnicodeError) as exc:
-        finish = partial(_set_addresses, future, [], exc)
-    with contextlib.suppress(RuntimeError):  # the loop is closed
-        loop.call_soon_threadsafe(finish)
-
-
-def _set_addresses(
-    future: asyncio.Future[list[str]], addresses: list[str], error: Exception | None
-) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(addresses)
-    else:
-        future.set_exception(error)
+def _look_up_in_system(host: str) -> Awaitable[Sequence[str]]:
+    """Resolve a name with the operating system, whose name server may be silent."""
+    return run_on_thread(partial(_system_addresses, host))
 
 
 def _system_addresses(host: str) -> list[str]:
