@@ -25,11 +25,13 @@ from webdata_nb.service.creatives.source import (
     CreativesPage,
     CreativesQuery,
     SourceClient,
+    advertisers_of_ads,
     alpha_2_of_google_id,
     as_mapping,
     host_of,
     parse_count,
     parse_list,
+    read_creative,
 )
 from webdata_nb.service.errors import SourceError, SourceRefused
 from webdata_nb.service.web.fetch import FetchRequest
@@ -147,15 +149,9 @@ class GoogleTransparencyCenter:
         """Return the advertisers of a domain, most creatives first."""
         params = {"2": 40, "3": {"12": {"1": domain, "2": True}}, "7": {"1": 1}}
         body = await self._call("SearchService/SearchCreatives", params)
-        names_by_id: dict[str, list[str]] = {}
-        for row in map(as_mapping, parse_list(body.get("1"), NAME)):
-            if advertiser_id := _text(row.get("1")):
-                names_by_id.setdefault(advertiser_id, []).append(_text(row.get("12")) or "")
-        by_count = sorted(names_by_id.items(), key=lambda entry: -len(entry[1]))
-        return [
-            Advertiser(advertiser_id, names[0], domain=domain, ads_min=len(names))
-            for advertiser_id, names in by_count
-        ]
+        rows = map(as_mapping, parse_list(body.get("1"), NAME))
+        ads = [(_text(row.get("1")) or "", _text(row.get("12")) or "") for row in rows]
+        return advertisers_of_ads(ads, domain=domain)
 
     async def _call(
         self, method: str, params: Mapping[str, Any], *, cursor: str | None = None
@@ -195,16 +191,9 @@ class GoogleTransparencyCenter:
 
 
 def _creative(row: Any, query: CreativesQuery) -> AdCreative:
-    """Parse one row; an unreadable row becomes a creative with an error."""
-    try:
-        return _parse_row(row)
-    except (KeyError, TypeError, ValueError, OverflowError, OSError, AttributeError) as error:
-        fields = as_mapping(row)
-        return AdCreative(
-            _text(fields.get("1")) or query.advertiser_id,
-            _text(fields.get("2")) or "",
-            error=f"the source's row could not be read ({type(error).__name__})",
-        )
+    fields = as_mapping(row)
+    ids = _text(fields.get("1")) or query.advertiser_id, _text(fields.get("2")) or ""
+    return read_creative(row, _parse_row, AdCreative(*ids))
 
 
 def _parse_row(row: Mapping[str, Any]) -> AdCreative:
@@ -259,8 +248,8 @@ def urls_in(script: str) -> Iterator[str]:
 
 
 def _parsable(url: str | None) -> str | None:
-    """Return a URL; None for one that cannot be split into its parts."""
+    """Return a URL; None for one without any part, or that cannot be split into its parts."""
     try:
-        return url and urlsplit(url).geturl() and url
+        return url if url and urlsplit(url).geturl() else None
     except ValueError:
         return None

@@ -186,7 +186,7 @@ class SourceFactory:
         """Return the selected source; raises `MissingSetting` if a setting is missing."""
         match settings.source:
             case sample.NAME:
-                return sample.SampleSource(datetime.now(UTC).date())
+                return sample.SampleSource(_today())
             case google.NAME:
                 if (settings.terms or "").rstrip("/") != google.TERMS:
                     raise MissingSetting(_TERMS_NOT_ACCEPTED)

@@ -22,11 +22,13 @@ from webdata_nb.service.creatives.source import (
     CreativesPage,
     CreativesQuery,
     SourceClient,
+    advertisers_of_ads,
     as_mapping,
     host_of,
     midnight,
     parse_count,
     parse_list,
+    read_creative,
 )
 from webdata_nb.service.errors import SourceError, SourceOverdemand, SourceRefused
 from webdata_nb.service.web.fetch import FetchRequest
@@ -107,15 +109,9 @@ class MetaAdLibrary:
             "ad_active_status": "ALL",
         }
         body = await self._search_archive(params, limit=100)
-        rows_by_page: dict[str, list[Mapping[str, Any]]] = {}
-        for row in map(as_mapping, parse_list(body.get("data"), NAME)):
-            rows_by_page.setdefault(str(row.get("page_id", "")), []).append(row)
-        rows_by_page.pop("", None)
-        by_count = sorted(rows_by_page.items(), key=lambda entry: -len(entry[1]))
-        return [
-            Advertiser(page_id, str(rows[0].get("page_name", "")), ads_min=len(rows))
-            for page_id, rows in by_count[:limit]
-        ]
+        rows = map(as_mapping, parse_list(body.get("data"), NAME))
+        ads = [(str(row.get("page_id", "")), str(row.get("page_name", ""))) for row in rows]
+        return advertisers_of_ads(ads)[:limit]
 
     async def _search_archive(
         self, params: Mapping[str, str], *, limit: int, cursor: str | None = None
@@ -146,16 +142,9 @@ class MetaAdLibrary:
 
 
 def _creative(row: Any, query: CreativesQuery) -> AdCreative:
-    """Parse one row; an unreadable row becomes a creative with an error."""
-    try:
-        return _parse_row(row)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        fields = as_mapping(row)
-        return AdCreative(
-            str(fields.get("page_id") or query.advertiser_id),
-            str(fields.get("id") or ""),
-            error=f"the source's row could not be read ({type(error).__name__})",
-        )
+    fields = as_mapping(row)
+    ids = str(fields.get("page_id") or query.advertiser_id), str(fields.get("id") or "")
+    return read_creative(row, _parse_row, AdCreative(*ids))
 
 
 def _parse_row(row: Mapping[str, Any]) -> AdCreative:

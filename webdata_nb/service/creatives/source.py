@@ -12,15 +12,18 @@ import difflib
 import re
 import time
 import unicodedata
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qs, urlsplit
+
+import msgspec
 
 from webdata_nb.contract.requests import CreativesRequest
 from webdata_nb.foreign_json import MalformedJson, decode_json
@@ -39,6 +42,7 @@ from webdata_nb.service.errors import (
 )
 from webdata_nb.service.foreign_services import ErrorReply, has_error, is_error, read_error
 from webdata_nb.service.web.fetch import Fetcher, FetchLimits, FetchRequest
+from webdata_nb.service.web.polite_fetcher import OVERLOAD_STATUS
 from webdata_nb.service.web.request import retry_after_s
 from webdata_nb.service.web.throttle import HostThrottle
 
@@ -452,17 +456,12 @@ class SourceClient:
             host = host_and_port(request.url)
             async with asyncio.timeout(remaining_s):
                 async with self.throttle.slot(host, delay_s=self.delay_s, max_wait_s=remaining_s):
-                    follows = limits.redirects > 0
                     fetched = await fetcher.fetch(
-                        FetchRequest(
-                            request.url,
-                            headers=request.headers,
-                            accept=request.accept,
-                            method=request.method,
-                            body=request.body,
+                        msgspec.structs.replace(
+                            request,
                             limits=limits,
                             timeout_s=remaining_s,
-                            follow_redirects=follows,
+                            follow_redirects=limits.redirects > 0,
                         )
                     )
         except TimeoutError:
@@ -486,7 +485,7 @@ class SourceClient:
             raise self._refusal(fetched, reported)
         # Report a reply to the throttle; raises an error for a passing failure.
         status = fetched.status
-        if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
+        if status in OVERLOAD_STATUS:
             after_s = retry_after_s(fetched)
             wait_s = self.overload_pause_s if after_s is None else after_s
             await self.throttle.report_overload(host, wait_s)
@@ -550,6 +549,27 @@ def parse_list(value: Any, source_name: str) -> list[Any]:
     if value and not isinstance(value, list):
         raise SourceError(f"{source_name} replied in an unknown format")
     return value or []
+
+
+def read_creative(row: Any, parse: Callable[[Any], AdCreative], unread: AdCreative) -> AdCreative:
+    """Parse one row; an unreadable row becomes `unread` with an error."""
+    try:
+        return parse(row)
+    except (KeyError, TypeError, ValueError, OverflowError, OSError, AttributeError) as error:
+        reason = f"the source's row could not be read ({type(error).__name__})"
+        return replace(unread, error=reason)
+
+
+def advertisers_of_ads(
+    ads: Sequence[tuple[str, str]], *, domain: str | None = None
+) -> list[Advertiser]:
+    """Return the advertisers of ads, most ads first; `ads` has an id and a name for each ad."""
+    counts = Counter(advertiser_id for advertiser_id, _ in ads if advertiser_id)
+    first_names = dict(reversed(ads))
+    return [
+        Advertiser(advertiser_id, first_names[advertiser_id], domain=domain, ads_min=count)
+        for advertiser_id, count in counts.most_common()
+    ]
 
 
 def parse_count(value: Any) -> int | None:
