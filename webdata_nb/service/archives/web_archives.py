@@ -43,6 +43,7 @@ from webdata_nb.service.archives.warc import (
     ArchivedResponse,
     BrokenRecord,
     decode_body,
+    parse_date,
     read_record,
     read_response,
 )
@@ -51,7 +52,7 @@ from webdata_nb.service.foreign_services import read_error
 from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.web.egress_policy import is_local_host
 from webdata_nb.service.web.fetch import Fetcher
-from webdata_nb.service.web.polite_fetcher import TRANSIENT_KINDS
+from webdata_nb.service.web.polite_fetcher import OVERLOAD_STATUS, TRANSIENT_KINDS
 from webdata_nb.service.web.request import FetchLimits, FetchRequest, retry_after_s
 from webdata_nb.service.web.throttle import HostThrottle
 
@@ -368,15 +369,11 @@ class ArchiveClient:
                     return fetched
                 # Hold back further requests to an archive that asks to wait, or fails.
                 status, after_s = fetched.status, retry_after_s(fetched)
-                is_overload = status in {
-                    HTTPStatus.TOO_MANY_REQUESTS,
-                    HTTPStatus.SERVICE_UNAVAILABLE,
-                }
                 if status == HTTPStatus.TOO_MANY_REQUESTS and after_s is None:
                     after_s = _TOO_MANY_REQUESTS_S
                 pause_s = _ERROR_PAUSE_S if after_s is None else max(after_s, _LEAST_PAUSE_S)
                 await self.throttle.report_overload(host, pause_s)
-                text = f"{self.name} asks to wait" if is_overload else f"{self.name} failed"
+                text = f"{self.name} {'asks to wait' if status in OVERLOAD_STATUS else 'failed'}"
                 return _Failure(
                     SourceBusy(f"{text} (status {status})", retry_after_s=pause_s), pause_s
                 )
@@ -701,7 +698,7 @@ class CommonCrawl(WebArchive):
 
 def _crawl_index(entry: dict[str, Any]) -> CrawlIndex:
     name = str(entry["id"])
-    start, end = _time(entry.get("from")), _time(entry.get("to"))
+    start, end = parse_date(str(entry.get("from"))), parse_date(str(entry.get("to")))
     week = _WEEK.fullmatch(name)
     if week is not None and (start is None or end is None):
         try:
@@ -710,14 +707,6 @@ def _crawl_index(entry: dict[str, Any]) -> CrawlIndex:
             return CrawlIndex(name, start, end)
         start, end = start or at - _CRAWL_SPAN, end or at + _CRAWL_SPAN
     return CrawlIndex(name, start, end)
-
-
-def _time(value: object) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(str(value))
-    except ValueError:
-        return None
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
 NAMES: Final[Mapping[ArchiveSource, str]] = {
