@@ -15,7 +15,6 @@ import logging
 import os
 import secrets
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from webdata_nb.page.errors import ScrapeError
 from webdata_nb.service.runtime.event_loop import start_task
-from webdata_nb.service.runtime.process import child_environment
+from webdata_nb.service.runtime.process import KILL_SIGNAL, child_environment
 from webdata_nb.service.web.forward_proxy import ForwardProxy
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 CLOSE_S: Final = 5.0
 """How long a page, a browser and its driver may each take to close."""
 _DETACH_S: Final = 2.0
-_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 async def finishes_in_time(step: Awaitable[Any], limit_s: float = CLOSE_S) -> bool:
@@ -83,7 +81,7 @@ def _kill(pid: int, profile: Path) -> None:
     # Another process may have this id by now.
     with contextlib.suppress(OSError):
         if str(profile).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, _KILL)
+            os.kill(pid, KILL_SIGNAL)
 
 
 async def end_driver(playwright: Playwright) -> None:

@@ -34,6 +34,7 @@ from webdata_nb.service.creatives.source import AdCreative, CallDeadline, Creati
 from webdata_nb.service.errors import BlobsUnavailable, MissingSetting, SourceError
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore
 from webdata_nb.service.runtime.process import (
+    KILL_SIGNAL,
     MEMORY_LIMIT_EXIT,
     available_processors,
     python_command,
@@ -336,7 +337,6 @@ CPU_SECONDS: Final = 15
 MEMORY_BYTES: Final = 1536 * 1024 * 1024
 TIMEOUT_S: Final = 60.0
 _MODULE: Final = "webdata_nb.service.creatives.ocr_process"
-_KILL_SIGNAL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 def find_engine() -> str:
@@ -384,7 +384,7 @@ class OcrPool:
                 if process.returncode is None:
                     with contextlib.suppress(ProcessLookupError, PermissionError):
                         if hasattr(os, "killpg"):
-                            os.killpg(process.pid, _KILL_SIGNAL)
+                            os.killpg(process.pid, KILL_SIGNAL)
                         else:
                             process.kill()
                     await process.communicate()
@@ -393,7 +393,7 @@ class OcrPool:
         except orjson.JSONDecodeError:
             if process.returncode is not None and -process.returncode in {
                 getattr(signal, "SIGXCPU", 0),
-                _KILL_SIGNAL,
+                KILL_SIGNAL,
             }:
                 raise ScrapeError("cpu_limit", "OCR of the picture took too much time") from None
             if process.returncode == MEMORY_LIMIT_EXIT:

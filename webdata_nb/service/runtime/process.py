@@ -55,6 +55,7 @@ def python_environment(**values: str) -> dict[str, str]:
     return {**child_environment(), "PYTHONPATH": path, **values}
 
 
+KILL_SIGNAL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 MEMORY_LIMIT_EXIT: Final = 86
 """The exit code of a process that crashed because it got no more memory."""
 

@@ -37,6 +37,7 @@ from webdata_nb.service.observability.operations import waiting_for
 from webdata_nb.service.runtime.event_loop import awake_timeout, run_cooperatively, start_task
 from webdata_nb.service.runtime.fair_scheduler import FairSemaphore, current_account
 from webdata_nb.service.runtime.process import (
+    KILL_SIGNAL,
     MEMORY_LIMIT_EXIT,
     available_processors,
     python_command,
@@ -70,7 +71,6 @@ _CLOSE_S: Final = 2.0
 _REAP_S: Final = 60.0
 PIPE_BYTES: Final = 1024 * 1024
 _MODULE: Final = "webdata_nb.service.workers.worker"
-_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 _SET_PIPE_SIZE: Final = 1031  # Linux: fcntl's F_SETPIPE_SZ
 CPU_LIMIT_EXIT: Final = -getattr(signal, "SIGPROF", 10_000)
 """The exit code of a worker that exceeded its processor time."""
@@ -174,7 +174,7 @@ class WorkerProcess:
             self._check_again(first, steps)
             return
         if not first.reply.done():
-            first.reply.set_exception(WorkerEnded(-_KILL if is_stopped else FAULT_EXIT))
+            first.reply.set_exception(WorkerEnded(-KILL_SIGNAL if is_stopped else FAULT_EXIT))
         self.ended = True
         self._kill()
 
@@ -200,7 +200,7 @@ class WorkerProcess:
         # Process.kill() polls, and so takes the exit code from the watcher that waits for it.
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._process.pid, _KILL)
+                os.kill(self._process.pid, KILL_SIGNAL)
 
     async def _read_replies(self) -> None:
         """Pass replies on until the process ends or has to be replaced."""
@@ -231,7 +231,7 @@ class WorkerProcess:
             async with asyncio.timeout(END_S):
                 exit_code = await self._process.wait()
         except TimeoutError:
-            exit_code = -_KILL
+            exit_code = -KILL_SIGNAL
         if fault:
             exit_code = FAULT_EXIT
         for position, page in enumerate(self._pending):
