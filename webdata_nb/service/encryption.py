@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -119,20 +118,14 @@ class SecretCipher:
         if not secrets:
             return _EMPTY
         keys, plaintext = self._source.read_or_create(), orjson.dumps(secrets)
-        token = _fernet(keys).encrypt(plaintext).decode()
-        _CACHE.put((keys, token), plaintext)  # its job is about to run
-        return token
+        return _fernet(keys).encrypt(plaintext).decode()
 
     def decrypt(self, token: str) -> dict[str, Any]:
         """Return the secrets of `encrypt`; raises `UnreadableSecrets` if no key decrypts them."""
         if token == _EMPTY:
             return {}
         try:
-            keys = self._source.read()
-            plaintext = _CACHE.get((keys, token))
-            if plaintext is None:
-                plaintext = _fernet(keys).decrypt(token)
-                _CACHE.put((keys, token), plaintext)
+            plaintext = _plaintext(self._source.read(), token)
             secrets: dict[str, Any] = orjson.loads(plaintext)  # noqa: TID251 - our own record
         except (InvalidToken, ValueError):
             raise UnreadableSecrets("no key of this service opens the job's secrets") from None
@@ -143,28 +136,9 @@ class SecretCipher:
         return self.encrypt(self.decrypt(token))
 
 
-_CacheKey = tuple[tuple[str, ...], str]
-
-
-class _PlaintextCache:
-    """The last plaintexts, by keys and token; for several threads."""
-
-    def __init__(self) -> None:
-        self._plaintexts: dict[_CacheKey, bytes] = {}
-        self._lock = threading.Lock()
-
-    def get(self, key: _CacheKey) -> bytes | None:
-        with self._lock:
-            return self._plaintexts.get(key)
-
-    def put(self, key: _CacheKey, plaintext: bytes) -> None:
-        with self._lock:
-            self._plaintexts[key] = plaintext
-            while len(self._plaintexts) > _MAX_CACHED:
-                del self._plaintexts[next(iter(self._plaintexts))]
-
-
-_CACHE: Final = _PlaintextCache()
+@lru_cache(maxsize=_MAX_CACHED)
+def _plaintext(keys: tuple[str, ...], token: str) -> bytes:
+    return _fernet(keys).decrypt(token)
 
 
 @lru_cache(maxsize=8)
