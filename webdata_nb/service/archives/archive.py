@@ -550,7 +550,7 @@ class Archives:
     """
 
     def __init__(self) -> None:
-        self._open: OrderedDict[tuple[Path, str], Archive] = OrderedDict()
+        self._open = BoundedDict[tuple[Path, str], Archive](_MAX_OPEN_ARCHIVES)
         self._locks: WeakValueDictionary[tuple[Path, str], asyncio.Lock] = WeakValueDictionary()
         self.index_threads: WorkThreads = WorkThreads("webdata-archive-index", _INDEX_THREADS)
         self._reading = WorkThreads("webdata-archive", _READ_THREADS)
@@ -567,9 +567,6 @@ class Archives:
                         lambda check: open_archive(path, check, version=version)
                     )
                 self._open[key] = archive
-                self._open.move_to_end(key)
-                while len(self._open) > _MAX_OPEN_ARCHIVES:
-                    self._open.popitem(last=False)
         return archive
 
     async def first_page(self, archive: Archive) -> str | None:

@@ -73,7 +73,7 @@ class ResponseCache:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes, self._used_bytes = max_bytes, 0
         self._responses: OrderedDict[ResponseKey, CachedResponse] = OrderedDict()
-        self._requested_once: OrderedDict[int, None] = OrderedDict()
+        self._requested_once = BoundedDict[int, None](_MAX_REQUESTED_KEYS)
 
     def get(self, key: ResponseKey) -> CachedResponse | None:
         """Return the cached reply, which may be out of date."""
@@ -86,9 +86,6 @@ class ResponseCache:
         key_hash = hash(key)
         requested_before = key_hash in self._requested_once
         self._requested_once[key_hash] = None
-        self._requested_once.move_to_end(key_hash)
-        if len(self._requested_once) > _MAX_REQUESTED_KEYS:
-            self._requested_once.popitem(last=False)
         return requested_before
 
     def put(
