@@ -19,7 +19,6 @@ import os
 import platform
 import re
 import secrets
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,6 +31,7 @@ from filelock import FileLock, Timeout
 from webdata_nb.contract import local
 from webdata_nb.contract.local import Runtime, SessionSettings
 from webdata_nb.page.errors import ApplicationError
+from webdata_nb.service.private_files import replace_private_file
 
 log: Final = logging.getLogger("webdata_nb.service")
 
@@ -201,10 +201,7 @@ class LocalLifetime:
             url=url,
             token=self.token,
         )
-        handle, draft = tempfile.mkstemp(dir=directory, prefix=".", suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(runtime.model_dump_json(by_alias=True))
-        Path(draft).replace(self._runtime)
+        replace_private_file(self._runtime, runtime.model_dump_json(by_alias=True).encode())
 
     def retire(self) -> None:
         """Delete the runtime file and grant no more leases: the service is stopping."""
