@@ -585,9 +585,7 @@ class AccountStore:
         """Count what a deletion of an account deletes; raises `NoSuchAccount`."""
 
         def query(transaction: Transaction) -> AccountContents:
-            row = transaction.row("account_named", name=name)
-            if row is None:
-                raise _no_such_account(name)
+            row = _account_row(transaction, name)
             [counts] = transaction.rows("account_contents", account_id=row["id"])
             return AccountContents(
                 account_id=row["id"],
@@ -610,9 +608,7 @@ class AccountStore:
 
         def change(transaction: Transaction) -> tuple[str, list[str]]:
             transaction.send("lock_queue")
-            row = transaction.row("account_named", name=name)
-            if row is None:
-                raise _no_such_account(name)
+            row = _account_row(transaction, name)
             account_id = str(row["id"])
             stopped = transaction.rows("stop_jobs", account_id=account_id)
             transaction.execute("mark_account_deleted", id=account_id, now=now)
@@ -957,14 +953,15 @@ def _change_nothing(_transaction: Transaction) -> None:
     """Signal the lane of a change alone."""
 
 
-def _no_such_account(name: str) -> NoSuchAccount:
-    return NoSuchAccount(f"no account named {name!r}; `webdata accounts list` shows them")
+def _account_row(transaction: Transaction, name: str) -> SqlRow:
+    row = transaction.row("account_named", name=name)
+    if row is None:
+        raise NoSuchAccount(f"no account named {name!r}; `webdata accounts list` shows them")
+    return row
 
 
 def _load_account(transaction: Transaction, name: str, now: float) -> Account:
-    row = transaction.row("account_named", name=name)
-    if row is None:
-        raise _no_such_account(name)
+    row = _account_row(transaction, name)
     if row["deleted_at"] is not None:
         raise NoSuchAccount(
             f"the account {name!r} is being deleted; `webdata accounts delete` finishes it"

@@ -73,7 +73,7 @@ from webdata_nb.service.store.sql.job_rows import (
     load_job,
     new_job_values,
 )
-from webdata_nb.service.store.sql.outbox import has_page_events
+from webdata_nb.service.store.sql.outbox import NEWEST, has_page_events
 from webdata_nb.service.store.sql.receipts import ReceiptReader, read_receipt
 
 log: Final = logging.getLogger(__name__)
@@ -456,9 +456,6 @@ def fair_share(active_jobs: int, slots: Sequence[int]) -> int:
         if sum(min(count, share) for count in slots) >= active_jobs:
             return share
     return most
-
-
-NEWEST: Final = (float("inf"), "\U0010ffff")
 
 
 class JobStore:
