@@ -21,6 +21,7 @@ from starlette.responses import PlainTextResponse
 
 from webdata_nb.contract import local
 from webdata_nb.service.local_lifetime import LocalLifetime
+from webdata_nb.service.routes.application import HANDLERS
 from webdata_nb.service.routes.local import routes
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class StubLocalService:
         self.lifetime = lifetime
         self.jobs = jobs
         app = Starlette(
-            routes=routes(lifetime, self.active_jobs, self.stop, SCHEMA, self.remove_site)
+            routes=routes(lifetime, self.active_jobs, self.stop, SCHEMA, self.remove_site),
+            exception_handlers=HANDLERS,
         )
         guarded_app = BearerCheck(app, token or lifetime.token)
         config = uvicorn.Config(guarded_app, log_level="warning", lifespan="off", access_log=False)

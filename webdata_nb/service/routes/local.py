@@ -11,7 +11,7 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.background import BackgroundTask
@@ -30,6 +30,7 @@ from webdata_nb.contract.local import (
 )
 from webdata_nb.contract.replies import SiteReply
 from webdata_nb.service.local_lifetime import LocalLifetime, ServiceStopping
+from webdata_nb.service.routes.routing import UnprocessableRequest, field_problem
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -68,14 +69,6 @@ def routes(
         Route(paths.LOCAL_SITES_REMOVE, control.forget_site, methods=["POST"]),
         Route(paths.LOCAL_STOP, control.end, methods=["POST"]),
     ]
-
-
-class _RequestRejected(Exception):
-    """An invalid request; `response` is the reply."""
-
-    def __init__(self, status: int, detail: Any) -> None:
-        super().__init__(detail)
-        self.response = JSONResponse({"detail": detail}, status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,26 +111,17 @@ class _ControlRoutes:
         return Response(status_code=204)
 
     async def bind(self, request: Request) -> Response:
-        try:
-            settings = await _body(request, SessionSettings)
-        except _RequestRejected as refused:
-            return refused.response
+        settings = await _body(request, SessionSettings)
         if not self.lifetime.bind_settings(request.path_params["lease_id"], settings):
             return JSONResponse({"detail": "No such lease: renew it first."}, 404)
         return Response(status_code=204)
 
     async def forget_site(self, request: Request) -> Response:
-        try:
-            site_request = await _body(request, SiteRequest)
-        except _RequestRejected as refused:
-            return refused.response
+        site_request = await _body(request, SiteRequest)
         return _reply(SiteReply(removed=await self.remove_site(site_request.url)))
 
     async def end(self, request: Request) -> Response:
-        try:
-            stop_request = await _body(request, StopRequest)
-        except _RequestRejected as refused:
-            return refused.response
+        stop_request = await _body(request, StopRequest)
         active = await self.active_jobs()
         if not stop_request.force and (active or self.lifetime.lease_count):
             detail = f"In use: {active} active jobs, {self.lifetime.lease_count} other sessions."
@@ -155,14 +139,10 @@ async def _body(request: Request, model: type[_Body]) -> _Body:
         return model.model_validate_json(await request.body() or b"{}")
     except ValidationError as error:
         problems = [
-            {
-                "loc": ["body", *problem["loc"]],
-                "msg": plain_message(problem),
-                "type": problem["type"],
-            }
+            field_problem(("body", *problem["loc"]), plain_message(problem), problem["type"])
             for problem in error.errors(include_url=False, include_input=False)
         ]
-        raise _RequestRejected(422, problems) from None
+        raise UnprocessableRequest(problems) from None
 
 
 def _reply(
