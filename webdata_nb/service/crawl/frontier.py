@@ -96,9 +96,9 @@ class Frontier(Protocol):
         Whether a waiting candidate may move when another page links to it.
     """
 
-    round_size: int | None
-    uses_link_weights: bool
-    requeues: bool
+    round_size: int | None = None
+    uses_link_weights: bool = False
+    requeues: bool = False
 
     def add(self, candidates: Iterable[CrawlTarget]) -> None:
         """Add the candidates of one page, in document order."""
@@ -106,11 +106,13 @@ class Frontier(Protocol):
     def pop(self) -> CrawlTarget:
         """Remove and return the next candidate. Raises IndexError when the queue is empty."""
 
-    def record_links(self, page: str, links: LinkWeights) -> None:
-        """Record all links of a page that was read."""
+    def record_links(self, page: str, links: LinkWeights) -> None:  # noqa: ARG002 - for some
+        """Record all links of a page that was read, if the order depends on them."""
+        return
 
-    def can_move(self, key: str) -> bool:
+    def can_move(self, key: str) -> bool:  # noqa: ARG002 - for some
         """Return whether adding a queued candidate with this key again would move it."""
+        return False
 
     def __len__(self) -> int: ...
 
@@ -127,16 +129,12 @@ class Frontier(Protocol):
         """
 
 
-class BreadthFirst:
+class BreadthFirst(Frontier):
     """First in, first out. Later candidates never change the order of earlier ones.
 
     What waits between both ends of a long queue is compressed: some 15 bytes instead of 250 for a
     candidate.
     """
-
-    round_size: int | None = None
-    uses_link_weights = False
-    requeues = False
 
     def __init__(self) -> None:
         self._head = deque[CrawlTarget]()
@@ -165,13 +163,6 @@ class BreadthFirst:
         self._count -= 1
         return candidate
 
-    def record_links(self, page: str, links: LinkWeights) -> None:
-        """Do nothing: links do not affect the order."""
-
-    def can_move(self, key: str) -> bool:  # noqa: ARG002 - the protocol's parameter
-        """Return False: a queued candidate keeps its position."""
-        return False
-
     def __len__(self) -> int:
         return self._count
 
@@ -192,7 +183,7 @@ class BreadthFirst:
         yield
 
 
-class DepthFirst:
+class DepthFirst(Frontier):
     """Last in, first out: the next URL is the first unvisited link of the last page read.
 
     A waiting URL moves to the top when another page links to it, because a depth-first search
@@ -201,7 +192,6 @@ class DepthFirst:
     """
 
     round_size: int | None = 1
-    uses_link_weights = False
     requeues = True
 
     def __init__(self) -> None:
@@ -222,9 +212,6 @@ class DepthFirst:
         if not self._stack:
             raise IndexError("the frontier is empty")
         return self._stack.popitem()[1]
-
-    def record_links(self, page: str, links: LinkWeights) -> None:
-        """Do nothing: the order depends on `add` alone."""
 
     def can_move(self, key: str) -> bool:
         """Return whether the URL is queued: a new link moves it to the top."""
@@ -262,7 +249,7 @@ class WeightedLinks:
         return self.numbers.tobytes(), self.weights.tobytes(), self.total_weight
 
 
-class BestFirst:
+class BestFirst(Frontier):
     """The most important page first, popped in rounds; ties in the order of `add`.
 
     Importance is estimated online after Abiteboul, Preda and Cobena (2003, OPIC). The start page
@@ -276,7 +263,6 @@ class BestFirst:
 
     round_size: int | None = ROUND_SIZE
     uses_link_weights = True
-    requeues = False
 
     def __init__(self) -> None:
         # Keys have numbers, in the order in which they were first met.
@@ -342,10 +328,6 @@ class BestFirst:
             self._richest.clear()
             for read in self._outlinks:
                 self._push(read)
-
-    def can_move(self, key: str) -> bool:  # noqa: ARG002 - the protocol's parameter
-        """Return False: `record_links` changes scores, another `add` does not."""
-        return False
 
     def _number_of(self, key: str) -> int:
         number = self._number_by_key.setdefault(key, len(self._keys))
