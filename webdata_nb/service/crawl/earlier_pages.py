@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any, Final, Self
 
 import orjson
@@ -17,6 +16,7 @@ from pydantic import ValidationError
 
 from webdata_nb import __version__
 from webdata_nb.contract.requests import CrawlRequest, ExtendedCrawlRequest, ScrapeOptions
+from webdata_nb.service.crawl.facets import hash64
 from webdata_nb.service.crawl.journal import CrawlResult, decode_entry, has_validators
 from webdata_nb.service.pages import PageVisit
 from webdata_nb.service.store.job_context import JobContext
@@ -165,6 +165,5 @@ class EarlierPages:
 
     def is_rechecked(self, url: str) -> bool:
         """Whether an unchanged page is fetched in full: a random choice that a restart repeats."""
-        text = f"{self._context.job.id} {url}".encode()
-        number = int.from_bytes(blake2b(text, digest_size=8).digest())
+        number = hash64(f"{self._context.job.id} {url}".encode())
         return number < self._recheck * _SHARES
