@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -43,7 +43,7 @@ _UNAVAILABLE: Final[Mapping[str, int]] = {
     outcomes.NOT_ARCHIVED: HTTPStatus.NOT_FOUND,
 }
 _UNREADABLE: Final = "robots.txt could not be read"
-_SNAPSHOT_PREFIX: Final = "robots:"
+File = TypeVar("File")
 _MAX_AGE: Final = re.compile(r"(?<![\w-])max-age=\"?([0-9]{1,9})")
 
 
@@ -146,11 +146,11 @@ class RobotsCache:
         cache_s, after_s = MAX_CACHE_S, None
         if isinstance(fetched, FetchError):
             status, kind = _UNAVAILABLE.get(fetched.kind, 0), request_failure_kind(fetched)
-            reply = RobotsReply(status, "", str(fetched), _now(), kind)
+            reply = RobotsReply(status, "", str(fetched), current_time(), kind)
         else:
             # The RFC fixes the encoding, whatever the headers say.
             body = decode_text(fetched.body[:MAX_PARSED_BYTES], "UTF-8")
-            reply = RobotsReply(fetched.status, body, read_at=_now())
+            reply = RobotsReply(fetched.status, body, read_at=current_time())
             after_s = retry_after_s(fetched)
             cache_control = fetched.header("cache-control") or ""
             if (max_age := _MAX_AGE.search(cache_control)) is not None:
@@ -162,23 +162,56 @@ class RobotsCache:
         return CachedRobots(reply, self._clock() + cache_s)
 
 
-def _now() -> str:
+def current_time() -> str:
+    """Return the time at which a file is read."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-class JobRobots:
-    """The robots.txt files of one job, fixed at their first use."""
+class PinnedFiles(Generic[File]):
+    """Files of sites that a job reads, fixed at their first use.
 
-    def __init__(self, cache: RobotsCache, token: str, snapshots: Mapping[str, bytes]) -> None:
-        self._cache, self._token = cache, token
-        self._replies: dict[str, RobotsReply] = {}
-        self._rules: dict[str, RobotsRules] = {}
+    Parameters
+    ----------
+    kind
+        The type of the files.
+    prefix
+        Of the names of their snapshots.
+    snapshots
+        What the job has stored, by name.
+    """
+
+    def __init__(self, kind: type[File], prefix: str, snapshots: Mapping[str, bytes]) -> None:
+        self._prefix = prefix
+        self._files = {
+            name.removeprefix(prefix): msgspec.json.decode(snapshot, type=kind)
+            for name, snapshot in snapshots.items()
+            if name.startswith(prefix)
+        }
         self._locks: dict[str, asyncio.Lock] = {}
         self._unsaved: list[tuple[str, bytes]] = []
-        for name, body in snapshots.items():
-            if name.startswith(_SNAPSHOT_PREFIX):
-                site = name.removeprefix(_SNAPSHOT_PREFIX)
-                self._replies[site] = msgspec.json.decode(body, type=RobotsReply)
+
+    async def _file(self, key: str, read: Callable[[str], Awaitable[File]]) -> File:
+        """Return the file of a site or URL, read once for each job."""
+        if key not in self._files:
+            async with self._locks.setdefault(key, asyncio.Lock()):
+                if key not in self._files:
+                    file = self._files[key] = await read(key)
+                    self._unsaved.append((self._prefix + key, msgspec.json.encode(file)))
+        return self._files[key]
+
+    def pop_unsaved(self) -> tuple[tuple[str, bytes], ...]:
+        """Return the snapshots that the job has yet to store, each once."""
+        unsaved, self._unsaved = tuple(self._unsaved), []
+        return unsaved
+
+
+class JobRobots(PinnedFiles[RobotsReply]):
+    """The robots.txt files of one job."""
+
+    def __init__(self, cache: RobotsCache, token: str, snapshots: Mapping[str, bytes]) -> None:
+        super().__init__(RobotsReply, "robots:", snapshots)
+        self._cache, self._token = cache, token
+        self._rules: dict[str, RobotsRules] = {}
 
     async def allowed(self, url: str) -> bool:
         """Return whether robots.txt allows `url`."""
@@ -200,18 +233,5 @@ class JobRobots:
         return rules
 
     async def reply(self, url: str) -> RobotsReply:
-        """Return the site's reply, requested once for each job."""
-        site = url_origin(url)
-        if site in self._replies:
-            return self._replies[site]
-        async with self._locks.setdefault(site, asyncio.Lock()):
-            if site not in self._replies:
-                reply = await self._cache.reply(site)
-                self._replies[site] = reply
-                self._unsaved.append((_SNAPSHOT_PREFIX + site, msgspec.json.encode(reply)))
-        return self._replies[site]
-
-    def pop_unsaved(self) -> tuple[tuple[str, bytes], ...]:
-        """Return the snapshots that the job has yet to store, each once."""
-        unsaved, self._unsaved = tuple(self._unsaved), []
-        return unsaved
+        """Return the site's reply."""
+        return await self._file(url_origin(url), self._cache.reply)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from webdata_nb.contract.choices import PURPOSES
@@ -30,7 +29,7 @@ from webdata_nb.service.crawl.rights.page_signals import (
 )
 from webdata_nb.service.crawl.rights.rsl import RslDocument, parse_rsl
 from webdata_nb.service.crawl.rights.signal import PageRights, RightsSignal, refuses
-from webdata_nb.service.crawl.robots import JobRobots
+from webdata_nb.service.crawl.robots import JobRobots, PinnedFiles, current_time
 from webdata_nb.service.crawl.sitemaps import fetch_file
 from webdata_nb.service.runtime.event_loop import run_cooperatively
 from webdata_nb.service.web.fetch import FetchLimits, FetchRequest
@@ -40,7 +39,6 @@ TIMEOUT_S: Final = 20.0
 # Licences that a job reads for the pages of one site; further ones count as refusals.
 MAX_LICENSES: Final = 50
 LIMITS: Final = FetchLimits(wire_bytes=rsl.MAX_BYTES, decoded_bytes=rsl.MAX_BYTES, redirects=5)
-_SNAPSHOT_PREFIX: Final = "rights:"
 
 
 class RightsFile(Struct, frozen=True):
@@ -51,24 +49,18 @@ class RightsFile(Struct, frozen=True):
     read_at: str
 
 
-class JobRights:
+class JobRights(PinnedFiles[RightsFile]):
     """The signals about the pages of one job."""
 
     def __init__(
         self, fetcher: ResponseSource, robots: JobRobots, token: str, snapshots: Mapping[str, bytes]
     ) -> None:
+        super().__init__(RightsFile, "rights:", snapshots)
         self._fetcher, self._robots, self._token = fetcher, robots, token
-        self._files: dict[str, RightsFile] = {}
         self._usage: dict[str, RobotsUsage] = {}
         self._tdm_files: dict[str, TdmFile] = {}
         self._licenses: dict[str, RslDocument] = {}
         self._licenses_by_site: dict[str, set[str]] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._unsaved: list[tuple[str, bytes]] = []
-        for name, snapshot in snapshots.items():
-            if name.startswith(_SNAPSHOT_PREFIX):
-                url = name.removeprefix(_SNAPSHOT_PREFIX)
-                self._files[url] = msgspec.json.decode(snapshot, type=RightsFile)
 
     async def site_rights(self, url: str) -> PageRights:
         """Return what is known of a page before it is requested: robots.txt and tdmrep.json."""
@@ -81,7 +73,7 @@ class JobRights:
         rule = await run_cooperatively((await self._robots.rules(url)).match_in_steps(url))
         signals = list(usage.signals(url, rule))
         source = f"{site}{TDM_PATH}"
-        file = await self._file(source)
+        file = await self._file(source, self._read)
         if not file.problem:  # a site without a readable file does not implement the protocol
             if source not in self._tdm_files:
                 self._tdm_files[source] = parse_tdm_file(file.body)
@@ -111,13 +103,8 @@ class JobRights:
 
     def header_rights(self, url: str, headers: Headers) -> PageRights:
         """Return what the headers of a page say, before its body is read."""
-        page = PageSignals(url, _now(), self._token)
+        page = PageSignals(url, current_time(), self._token)
         return PageRights(tuple(page.of_headers(headers)))
-
-    def pop_unsaved(self) -> tuple[tuple[str, bytes], ...]:
-        """Return the snapshots that the job has yet to store, each once."""
-        unsaved, self._unsaved = tuple(self._unsaved), []
-        return unsaved
 
     async def _license_signals(
         self, url: str, reference: LicenseReference
@@ -125,13 +112,13 @@ class JobRights:
         try:
             source = canonical_url(reference.url)
         except FetchError:
-            return [reference.unread(_now(), "it is no absolute http or https URL")]
+            return [reference.unread(current_time(), "it is no absolute http or https URL")]
         known = self._licenses_by_site.setdefault(url_origin(url), set())
         if source not in known and len(known) >= MAX_LICENSES:
             problem = f"not read: the crawl had read {MAX_LICENSES} licences of this site"
-            return [reference.unread(_now(), problem, refuses(*PURPOSES))]
+            return [reference.unread(current_time(), problem, refuses(*PURPOSES))]
         known.add(source)
-        file = await self._file(source)
+        file = await self._file(source, self._read)
         async with self._locks.setdefault(source, asyncio.Lock()):
             if source not in self._licenses:
                 self._licenses[source] = (
@@ -141,23 +128,9 @@ class JobRights:
                 )
         return self._licenses[source].signals(url, source, reference.line, file.read_at)
 
-    async def _file(self, url: str) -> RightsFile:
-        """Return a file, requested once for each job."""
-        if url in self._files:
-            return self._files[url]
-        async with self._locks.setdefault(url, asyncio.Lock()):
-            if url not in self._files:
-                request = FetchRequest(url, limits=LIMITS)
-                with self._fetcher.deadline(TIMEOUT_S) as deadline:
-                    # Pages may hold their place in the host's queue while they wait for this file.
-                    fetched, problem = await fetch_file(
-                        self._fetcher, request, deadline, queued=False
-                    )
-                file = RightsFile(b"" if fetched is None else fetched.body, problem, _now())
-                self._files[url] = file
-                self._unsaved.append((_SNAPSHOT_PREFIX + url, msgspec.json.encode(file)))
-        return self._files[url]
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    async def _read(self, url: str) -> RightsFile:
+        request = FetchRequest(url, limits=LIMITS)
+        with self._fetcher.deadline(TIMEOUT_S) as deadline:
+            # Pages may hold their place in the host's queue while they wait for this file.
+            fetched, problem = await fetch_file(self._fetcher, request, deadline, queued=False)
+        return RightsFile(b"" if fetched is None else fetched.body, problem, current_time())
