@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from webdata_nb.contract.url_keys import canonical_key, site_of
+from webdata_nb.contract.url_keys import site_of
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
 from webdata_nb.service.crawl.journal import (
@@ -83,7 +83,7 @@ def simulate_crawl(
     def new_plan(facets: FacetDetector | None) -> CrawlPlan:
         return CrawlPlan(
             start, limits or CrawlLimits(100, 10),
-            scope or CrawlScope(frozenset({site_of(start)})), frontier(), canonical_key,
+            scope or CrawlScope(frozenset({site_of(start)})), frontier(),
             obey_nofollow=obey_nofollow, facets=facets,
         )  # fmt: skip
 

@@ -249,7 +249,7 @@ def test_url_hashes() -> None:
 def test_state_is_refused_while_pages_are_in_flight() -> None:
     site = _chain_of(5)
     plan = plan_module.CrawlPlan(
-        f"{BASE}/0", CrawlLimits(5, 9), CrawlScope(frozenset({"x.test"})), BreadthFirst(), str
+        f"{BASE}/0", CrawlLimits(5, 9), CrawlScope(frozenset({"x.test"})), BreadthFirst()
     )
     target = plan.next_target()
     assert target is not None

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from tests.service.crawl.simulated_crawl import SimulatedCrawl, journaled, simulate_crawl
 from tests.site.graphs import depth_first
-from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.service.crawl.frontier import DepthFirst
 from webdata_nb.service.crawl.journal import CrawlResult
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan
@@ -150,7 +149,6 @@ def test_upcoming_urls_are_in_order_and_within_budget(most: int) -> None:
         CrawlLimits(4, 10),
         CrawlScope(frozenset({"x.test"})),
         DepthFirst(),
-        canonical_key,
     )
     links = [f"/{n}" for n in range(9)]
     assert plan.next_target() is not None

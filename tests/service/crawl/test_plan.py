@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.service.crawl.simulated_crawl import journaled, simulate_crawl
-from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.service.crawl import plan as plan_module
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.frontier import (
@@ -74,7 +73,7 @@ def crawl(
     rng = random.Random(seed)
     plan = CrawlPlan(
         _url("/"), CrawlLimits(max_pages, max_depth), CrawlScope(frozenset({"x.test"}), external),
-        frontier(), canonical_key, obey_nofollow=obey_nofollow,
+        frontier(), obey_nofollow=obey_nofollow,
     )  # fmt: skip
     done, in_flight = Crawled(), list[CrawlTarget]()
     while not plan.is_over:

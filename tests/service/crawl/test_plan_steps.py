@@ -7,7 +7,6 @@ from contextlib import suppress
 
 import pytest
 
-from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
@@ -26,7 +25,6 @@ def plan(frontier: Callable[[], Frontier], *, facets: bool = False) -> CrawlPlan
         CrawlLimits(100, 10),
         CrawlScope(frozenset({"x.test"})),
         frontier(),
-        canonical_key,
         facets=FacetDetector() if facets else None,
     )
 

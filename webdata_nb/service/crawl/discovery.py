@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from webdata_nb.contract.url_keys import site_of
+from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.service.crawl.facets import (
     FacetDetector,
     FacetState,
@@ -250,8 +250,6 @@ class UrlDiscovery:
         The bounds of the crawl.
     frontier
         The queue that the candidates go to; read, but never changed.
-    key_of
-        Returns the key of a URL: spellings with equal keys are one URL.
     max_depth
         The maximum link depth.
     max_known_urls
@@ -266,7 +264,6 @@ class UrlDiscovery:
         self,
         scope: CrawlScope,
         frontier: Frontier,
-        key_of: Callable[[str], str],
         *,
         max_depth: int,
         max_known_urls: int,
@@ -274,7 +271,7 @@ class UrlDiscovery:
         facets: FacetDetector | None = None,
     ) -> None:
         self.scope: CrawlScope = scope
-        self._frontier, self._key_of = frontier, key_of
+        self._frontier = frontier
         self._max_depth, self._max_known_urls = max_depth, max_known_urls
         self._obey_nofollow = obey_nofollow
         self._facets, self._traps = facets, TrapDetector()
@@ -294,7 +291,7 @@ class UrlDiscovery:
 
     def start(self, url: str) -> CrawlTarget:
         """Return the candidate of the start page."""
-        key = self._key_of(url)
+        key = canonical_key(url)
         self._known.add(key)
         self._key_by_link[url] = key
         if self._facets is not None:
@@ -312,8 +309,8 @@ class UrlDiscovery:
 
     def redirects_to_known(self, url: str, final_url: str) -> bool:
         """Return whether a URL redirects to a known one; mark the target as known."""
-        key = self._key_of(final_url)
-        if key == self._key_of(url):
+        key = canonical_key(final_url)
+        if key == canonical_key(url):
             return False
         was_known = key in self._known
         self._known.add(key)
@@ -326,8 +323,8 @@ class UrlDiscovery:
         canonical = result.canonical
         if canonical is not None:
             in_scope = site_of(canonical) in self.scope.sites
-            canonical = self._key_of(canonical) if in_scope else None
-        page = PageFingerprint(self._key_of(target.url), result.sketch, canonical)
+            canonical = canonical_key(canonical) if in_scope else None
+        page = PageFingerprint(canonical_key(target.url), result.sketch, canonical)
         return self._facets.learn(page)
 
     def trap_of(self, target: CrawlTarget, result: CrawlResult) -> str | None:
@@ -347,7 +344,7 @@ class UrlDiscovery:
             detail = f"{source} of {page.url}"
             for index in nofollow:
                 url = result.links[index]
-                key = self._key_of(url)
+                key = canonical_key(url)
                 if self._is_full and not self._is_tracked(key):
                     discovered.outcomes.append(UrlOutcome(url, "nofollow", detail))
                 elif not self._is_full and key not in self._known:
@@ -357,7 +354,7 @@ class UrlDiscovery:
         if self._facets is not None:
             keys: list[str] = []
             for number, url in enumerate(self._unknown(links)):
-                keys.append(self._key_of(url))
+                keys.append(canonical_key(url))
                 if number % URLS_PER_STEP == 0:
                     yield
             self._facets.prefer_plain_urls(keys)
@@ -380,7 +377,7 @@ class UrlDiscovery:
         for number, url in enumerate(links):
             if number % URLS_PER_STEP == 0:
                 yield
-            key = self._key_by_link.get(url) or self._key_of(url)
+            key = self._key_by_link.get(url) or canonical_key(url)
             candidate = CrawlTarget(url, page.depth + 1, None if key == url else key)
             if key in self._known:
                 self._key_by_link[url] = candidate.key if requeues else ""
@@ -454,7 +451,7 @@ class UrlDiscovery:
             for index, (url, grade) in enumerate(
                 zip(result.links, result.anchor_grades, strict=True)
             )
-            if index not in nofollow and (key := self._key_of(url)) in self._known
+            if index not in nofollow and (key := canonical_key(url)) in self._known
         ]
 
     def state(self, writer: StateWriter) -> Steps[DiscoveryState]:
@@ -496,7 +493,7 @@ class UrlDiscovery:
         return (
             url
             for url in links
-            if url not in self._key_by_link and self._key_of(url) not in self._known
+            if url not in self._key_by_link and canonical_key(url) not in self._known
         )
 
     def _is_tracked(self, key: str) -> bool:

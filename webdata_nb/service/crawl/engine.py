@@ -295,13 +295,12 @@ def _new_plan(request: ExtendedCrawlRequest, frontier: Frontier) -> CrawlPlan:
     )
     budget = CrawlLimits(request.row_limit, request.max_depth)
     if pages:
-        return ListPlan(pages, budget, scope, frontier, canonical_key)
+        return ListPlan(pages, budget, scope, frontier)
     return CrawlPlan(
         start,
         budget,
         scope,
         frontier,
-        canonical_key,
         obey_nofollow=request.respect_nofollow,
         facets=FacetDetector() if request.filter_faceted_urls else None,
     )

@@ -9,7 +9,7 @@ reaches the same state again.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct, structs
 
 from webdata_nb.contract.outcomes import FETCHED, OVER_MAX_PAGES, ROBOTS, ROBOTS_UNREACHABLE, is_row
-from webdata_nb.contract.url_keys import site_of
+from webdata_nb.contract.url_keys import canonical_key, site_of
 from webdata_nb.service.crawl.discovery import (
     MAX_LINKS_PER_PAGE,
     DiscoveredUrls,
@@ -131,8 +131,6 @@ class CrawlPlan:
         The bounds.
     frontier
         The empty queue of the crawl's strategy.
-    key_of
-        Returns the key of a URL: spellings with equal keys are one URL.
     obey_nofollow
         Whether links marked nofollow are excluded.
     facets
@@ -148,16 +146,14 @@ class CrawlPlan:
         limits: CrawlLimits,
         scope: CrawlScope,
         frontier: Frontier,
-        key_of: Callable[[str], str],
         *,
         obey_nofollow: bool = False,
         facets: FacetDetector | None = None,
     ) -> None:
-        self._limits, self._frontier, self._key_of = limits, frontier, key_of
+        self._limits, self._frontier = limits, frontier
         self._discovery = UrlDiscovery(
             scope,
             frontier,
-            key_of,
             max_depth=limits.max_depth,
             max_known_urls=limits.max_known_urls,
             obey_nofollow=obey_nofollow,
@@ -394,7 +390,7 @@ class CrawlPlan:
         self._frontier.add(discovered.candidates)
         if outcome.follow_links and self._frontier.uses_link_weights:
             weights = self._discovery.link_weights(result)
-            self._frontier.record_links(self._key_of(target.url), weights)
+            self._frontier.record_links(canonical_key(target.url), weights)
         outcomes = discovered.outcomes
         if self._discovery.must_reclassify:
             discovered = DiscoveredUrls()
@@ -426,7 +422,7 @@ class ListPlan(CrawlPlan):
     ----------
     pages
         The canonical URLs, each once.
-    limits, scope, frontier, key_of
+    limits, scope, frontier
         As of any plan.
     """
 
@@ -438,11 +434,10 @@ class ListPlan(CrawlPlan):
         limits: CrawlLimits,
         scope: CrawlScope,
         frontier: Frontier,
-        key_of: Callable[[str], str],
     ) -> None:
         # Each page may take as many requests as any.
         limits = replace(limits, requests_per_row=MAX_REQUESTS_PER_PAGE)
-        super().__init__(pages[0], limits, scope, frontier, key_of)
+        super().__init__(pages[0], limits, scope, frontier)
         frontier.add([self._discovery.start(url) for url in pages[1:]])
 
     def _take_effect(
