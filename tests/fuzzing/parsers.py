@@ -24,6 +24,7 @@ from tests.page.pages import page_source
 from tests.page.scrape.fuzz import FORMATS, PIECES
 from tests.service.archives import warc_files
 from tests.service.search.stubs import KEY, StubRequest, results, stubs
+from tests.steps import run_to_completion
 from webdata_nb.contract.local import Access
 from webdata_nb.contract.url_keys import canonical_key
 from webdata_nb.foreign_json import MalformedJson, decode_json
@@ -212,9 +213,10 @@ def _charset(data: bytes) -> object:
 
 def _robots(data: bytes) -> object:
     text = data.decode("utf-8", "replace")
-    rules = RobotsRules.parse(text, "webdata")
+    rules = run_to_completion(RobotsRules.parse_in_steps(text, "webdata"))
     usage = RobotsUsage.of_file("https://site.test/robots.txt", AT, text, "", rules)
-    allowed = [rules.allows(url) for url in (PAGE, "https://site.test/", "https://site.test/a%2Fb")]
+    urls = (PAGE, "https://site.test/", "https://site.test/a%2Fb")
+    allowed = [run_to_completion(rules.allows_in_steps(url)) for url in urls]
     return rules, allowed, [list(usage.signals(url, None)) for url in (PAGE, "https://site.test/")]
 
 

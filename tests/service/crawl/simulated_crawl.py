@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from tests.steps import run_to_completion
 from webdata_nb.contract.url_keys import site_of
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BreadthFirst, Frontier
@@ -21,7 +22,6 @@ from webdata_nb.service.crawl.journal import (
 )
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, PlanEffects
 from webdata_nb.service.crawl.scope import CrawlScope
-from webdata_nb.service.runtime.steps import run_to_completion
 
 NOT_FOUND: Final = CrawlResult("failed", "", reason="http_404")
 
@@ -105,12 +105,12 @@ def simulate_crawl(
         target = in_flight.pop(rng.randrange(len(in_flight)))
         known = (stored or {}).get(target.ordinal, NOT_FOUND)
         if known.url == target.url:
-            done.record(plan.commit(target.ordinal, known))
+            done.record(run_to_completion(plan.commit_in_steps(target.ordinal, known)))
             continue
         done.fetched.append(target.url)
         result = read(target.url)
         result = result if result.final_url else replace(result, final_url=target.url)
-        done.record(plan.commit(target.ordinal, result))
+        done.record(run_to_completion(plan.commit_in_steps(target.ordinal, result)))
     done.record(PlanEffects(outcomes=list(plan.leftovers())))
     done.low_confidence = dict(plan.low_confidence)
     return done

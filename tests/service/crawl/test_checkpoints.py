@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.service.crawl.page_reading import page_reader
 from tests.service.crawl.simulated_crawl import simulate_crawl
 from tests.site.shops import Boutique, Warenhaus
+from tests.steps import run_to_completion
 from webdata_nb.service.crawl import frontier as frontier_module
 from webdata_nb.service.crawl import journal
 from webdata_nb.service.crawl import plan as plan_module
@@ -26,7 +27,6 @@ from webdata_nb.service.crawl.frontier import (
 from webdata_nb.service.crawl.journal import CrawlResult, StateReader, UnusableState
 from webdata_nb.service.crawl.plan import CrawlLimits, PlanState
 from webdata_nb.service.crawl.scope import CrawlScope
-from webdata_nb.service.runtime.steps import run_to_completion
 
 BASE = "http://x.test"
 STRATEGIES = [BreadthFirst, DepthFirst, BestFirst]
@@ -255,5 +255,5 @@ def test_state_is_refused_while_pages_are_in_flight() -> None:
     assert target is not None
     with pytest.raises(RuntimeError, match="in flight"):
         run_to_completion(plan.encode_state())
-    plan.commit(0, site[target.url])
+    run_to_completion(plan.commit_in_steps(0, site[target.url]))
     assert run_to_completion(plan.encode_state())

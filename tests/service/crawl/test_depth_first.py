@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tests.service.crawl.simulated_crawl import SimulatedCrawl, journaled, simulate_crawl
 from tests.site.graphs import depth_first
+from tests.steps import run_to_completion
 from webdata_nb.service.crawl.frontier import DepthFirst
 from webdata_nb.service.crawl.journal import CrawlResult
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan
@@ -152,7 +153,7 @@ def test_upcoming_urls_are_in_order_and_within_budget(most: int) -> None:
     )
     links = [f"/{n}" for n in range(9)]
     assert plan.next_target() is not None
-    plan.commit(0, replace(page(links), final_url=BASE + "/"))
+    run_to_completion(plan.commit_in_steps(0, replace(page(links), final_url=BASE + "/")))
     named = [BASE + link for link in links]
     assert [each.url for each in plan.upcoming(most)] == named[: min(most, 3)]
     plan.next_target()

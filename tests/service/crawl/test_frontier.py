@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.service.crawl.reference_best_first import ReferenceBestFirst
+from tests.steps import run_to_completion
 from webdata_nb.service.crawl import frontier
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst
 from webdata_nb.service.crawl.journal import CrawlTarget, StateReader, StateWriter
-from webdata_nb.service.runtime.steps import run_to_completion
 
 
 def _candidates(numbers: range) -> list[CrawlTarget]:

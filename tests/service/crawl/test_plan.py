@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.service.crawl.simulated_crawl import journaled, simulate_crawl
+from tests.steps import run_to_completion
 from webdata_nb.service.crawl import plan as plan_module
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.frontier import (
@@ -82,7 +83,7 @@ def crawl(
         done.most_in_flight = max(done.most_in_flight, len(in_flight))
         target = in_flight.pop(rng.randrange(len(in_flight)))
         result = _fetch(site, target, done, stored or {})
-        effects = plan.commit(target.ordinal, result)
+        effects = run_to_completion(plan.commit_in_steps(target.ordinal, result))
         for committed, position in effects.rows:
             assert position == len(done.rows)
             done.rows.append(committed.url.removeprefix(BASE))

@@ -7,13 +7,13 @@ from contextlib import suppress
 
 import pytest
 
+from tests.steps import run_to_completion
 from webdata_nb.service.crawl.discovery import URLS_PER_STEP
 from webdata_nb.service.crawl.facets import FacetDetector
 from webdata_nb.service.crawl.frontier import BestFirst, BreadthFirst, DepthFirst, Frontier
 from webdata_nb.service.crawl.journal import CrawlResult
 from webdata_nb.service.crawl.plan import CrawlLimits, CrawlPlan, PlanEffects
 from webdata_nb.service.crawl.scope import CrawlScope
-from webdata_nb.service.runtime.steps import run_to_completion
 
 START = "http://x.test/"
 MANY = 50 * URLS_PER_STEP
@@ -50,7 +50,7 @@ def test_no_target_is_popped_between_steps(frontier: Callable[[], Frontier], fac
             assert stepped.next_target() is None
             assert not stepped.is_over
     assert count >= MANY / URLS_PER_STEP
-    whole.commit(0, page("", MANY))
+    run_to_completion(whole.commit_in_steps(0, page("", MANY)))
     for _ in range(8):
         assert stepped.next_target() == whole.next_target()
     assert list(stepped.leftovers()) == list(whole.leftovers())
@@ -59,11 +59,11 @@ def test_no_target_is_popped_between_steps(frontier: Callable[[], Frontier], fac
 def test_result_received_between_steps_is_committed_in_order() -> None:
     stepped = plan(BreadthFirst)
     stepped.next_target()
-    stepped.commit(0, page("", 4))
+    run_to_completion(stepped.commit_in_steps(0, page("", 4)))
     targets = [stepped.next_target() for _ in range(4)]
     assert all(targets)
     steps = stepped.commit_in_steps(1, page("a", MANY))
     next(steps)
-    assert stepped.commit(2, page("b", 3)) == PlanEffects()
+    assert run_to_completion(stepped.commit_in_steps(2, page("b", 3))) == PlanEffects()
     effects = run_to_completion(steps)
     assert [(target.ordinal, position) for target, position in effects.rows] == [(1, 1), (2, 2)]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.cpu_deadline import cpu_deadline
 from tests.requirements import require
+from tests.steps import run_to_completion
 from webdata_nb.contract import fields
 from webdata_nb.service.crawl.robots_rules import (
     LINES_PER_STEP,
@@ -28,8 +29,12 @@ from webdata_nb.service.settings import USER_AGENT
 SITE = "http://site.test"
 
 
-def is_allowed(robots: str, path: str, token: str = "webdata_nb") -> bool:
-    return RobotsRules.parse(robots, token).allows(SITE + path)
+def parse(robots: str, token: str) -> RobotsRules:
+    return run_to_completion(RobotsRules.parse_in_steps(robots, token))
+
+
+def is_allowed(robots: str, path: str, token: str = "webdata_nb", site: str = SITE) -> bool:
+    return run_to_completion(parse(robots, token).allows_in_steps(site + path))
 
 
 def test_vectors_of_googles_parser() -> None:
@@ -38,7 +43,7 @@ def test_vectors_of_googles_parser() -> None:
     wrong = [
         vector
         for vector in vectors
-        if RobotsRules.parse(vector["robots"], vector["agent"]).allows(vector["url"])
+        if is_allowed(vector["robots"], vector["url"], vector["agent"], site="")
         != vector["allowed"]
     ]
     assert wrong == []
@@ -129,20 +134,20 @@ def test_own_vectors(*, robots: str, path: str, expected: bool) -> None:
 )
 def test_crawl_delay(value: str, expected: float | None) -> None:
     robots = f"User-agent: *\nDisallow: /x\nCrawl-delay: {value}"
-    assert RobotsRules.parse(robots, "us").delay_s == expected
+    assert parse(robots, "us").delay_s == expected
 
 
 def test_crawl_delay_applies_to_preceding_agents() -> None:
     robots = "User-agent: slow\nCrawl-delay: 9\n\nUser-agent: *\nDisallow: /x"
-    assert RobotsRules.parse(robots, "us").delay_s is None
-    assert RobotsRules.parse(robots, "slow").delay_s == 9.0
+    assert parse(robots, "us").delay_s is None
+    assert parse(robots, "slow").delay_s == 9.0
 
 
 def test_sitemaps_are_independent_of_groups_and_bounded() -> None:
     robots = "Sitemap: /first\nUser-agent: a\nSitemap: /second\nSite-map: /first\n"
-    assert RobotsRules.parse(robots, "us").sitemaps == ("/first", "/second")
+    assert parse(robots, "us").sitemaps == ("/first", "/second")
     many = "".join(f"Sitemap: /{i}\n" for i in range(10_000))
-    assert len(RobotsRules.parse(many, "us").sitemaps) == MAX_SITEMAPS
+    assert len(parse(many, "us").sitemaps) == MAX_SITEMAPS
 
 
 @pytest.mark.parametrize(
@@ -191,11 +196,11 @@ HOSTILE = "User-agent: *\n" + "".join(f"Disallow: /{'*a' * 900}{n}\n" for n in r
 
 
 def test_many_wildcards_match_in_short_time() -> None:
-    rules = RobotsRules.parse(HOSTILE, "x")
+    rules = parse(HOSTILE, "x")
     # 0.1 s; a matcher that tries every split takes 100 s.
     with cpu_deadline():
         for n in range(3000):
-            rules.allows(f"{SITE}/{'a' * 1900}{n}")
+            run_to_completion(rules.allows_in_steps(f"{SITE}/{'a' * 1900}{n}"))
 
 
 def test_wildcards_beyond_bounds_disallow() -> None:
@@ -228,5 +233,5 @@ def test_steps_are_short() -> None:
     file = "User-agent: *\n" + "".join(f"Allow: /{n}\n" for n in range(10_000))
     assert sum(1 for _ in RobotsRules.parse_in_steps(file, "x")) >= 10_000 / LINES_PER_STEP
     wild = "User-agent: *\n" + "".join(f"Allow: /{n}*\n" for n in range(1000))
-    rules = RobotsRules.parse(wild, "x")
+    rules = parse(wild, "x")
     assert sum(1 for _ in rules.allows_in_steps(f"{SITE}/x")) >= 1000 / RULES_PER_STEP

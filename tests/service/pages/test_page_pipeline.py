@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.site.server import Site
+from tests.steps import run_to_completion
 from webdata_nb.page.content.page_source import ConversionOptions
 from webdata_nb.service.browser.renderer import Browser
 from webdata_nb.service.pages import (
@@ -17,7 +18,6 @@ from webdata_nb.service.pages import (
     RenderOptions,
     _base64,
 )
-from webdata_nb.service.runtime.steps import run_to_completion
 from webdata_nb.service.web.egress_policy import EgressPolicy
 from webdata_nb.service.web.fetch import Fetcher, FetchRequest
 from webdata_nb.service.web.polite_fetcher import PoliteFetcher

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.steps import run_to_completion
 from webdata_nb.page.content.page_source import (
     ConversionOptions,
     FetchedResponse,
@@ -32,7 +33,6 @@ from webdata_nb.page.extract.results import EVIDENCE, EXTRACTION, Extraction
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.scrape.scraped import Scraped
 from webdata_nb.page.sitemap import SITEMAP_FORMAT
-from webdata_nb.service.runtime.steps import run_to_completion
 from webdata_nb.service.workers.messages import (
     MAX_REPLY_BYTES,
     SIZES,

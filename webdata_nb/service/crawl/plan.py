@@ -34,7 +34,7 @@ from webdata_nb.service.crawl.journal import (
     StateWriter,
 )
 from webdata_nb.service.crawl.scope import CrawlScope
-from webdata_nb.service.runtime.steps import Steps, run_to_completion
+from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.store.records import UrlOutcome
 
 # Requests without a row (redirects, duplicates) do not count towards `max_pages`. This bounds
@@ -280,12 +280,8 @@ class CrawlPlan:
         pages_left = self._requests_left() // MAX_REQUESTS_PER_PAGE
         return islice(self._frontier, max(0, min(limit, rows_left, pages_left)))
 
-    def commit(self, ordinal: int, result: CrawlResult) -> PlanEffects:
-        """Receive a result; return what the results that take effect now change, in order."""
-        return run_to_completion(self.commit_in_steps(ordinal, result))
-
     def commit_in_steps(self, ordinal: int, result: CrawlResult) -> Steps[PlanEffects]:
-        """Do the same in steps, for pages with many links.
+        """Receive a result; return what the results that take effect now change, in order.
 
         No URL is popped until the last step. A result that is received meanwhile is committed by
         the call in progress.

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Final
 from urllib.parse import quote
 
-from webdata_nb.service.runtime.steps import Steps, run_to_completion
+from webdata_nb.service.runtime.steps import Steps
 
 # Eight times the longest URL of old browsers. The rest of a longer line is ignored.
 MAX_LINE_CHARACTERS: Final = 8 * 2083 - 1
@@ -136,13 +136,8 @@ class RobotsRules:
         object.__setattr__(self, "_prefix_lengths", tuple(lengths))
 
     @classmethod
-    def parse(cls, text: str, token: str) -> RobotsRules:
-        """Parse a file for the crawler named `token`."""
-        return run_to_completion(cls.parse_in_steps(text, token))
-
-    @classmethod
     def parse_in_steps(cls, text: str, token: str) -> Steps[RobotsRules]:
-        """Do the same in steps, for large files."""
+        """Parse a file for the crawler named `token`."""
         parser = _RobotsParser(token.lower())
         for count, (number, line) in enumerate(numbered_lines(text)):
             if count % LINES_PER_STEP == 0:
@@ -152,12 +147,8 @@ class RobotsRules:
         yield
         return parser.rules()
 
-    def allows(self, url: str) -> bool:
-        """Return whether `url`, percent-encoded as it will be sent, may be fetched."""
-        return run_to_completion(self.allows_in_steps(url))
-
     def allows_in_steps(self, url: str) -> Steps[bool]:
-        """Do the same in steps, for files with many wildcards."""
+        """Return whether `url`, percent-encoded as it will be sent, may be fetched."""
         rule = yield from self.match_in_steps(url)
         return rule is None or rule.allow
 

@@ -10,13 +10,3 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
-
-
-def run_to_completion(steps: Steps[Result]) -> Result:
-    """Run a generator to its end without interruption, and return its result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: Result = end.value
-            return result

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.steps import run_to_completion
 from webdata_nb.page.content.page_source import ConversionOptions, FetchedResponse
 from webdata_nb.page.scrape.page import scrape
 from webdata_nb.page.urls import parse_link_header
@@ -29,7 +30,6 @@ from webdata_nb.service.crawl.rights.signal import (
     robots_directives,
 )
 from webdata_nb.service.crawl.robots_rules import RobotsRules
-from webdata_nb.service.runtime.steps import run_to_completion
 
 SITE: Final = "https://site.example"
 NOW: Final = "2026-01-01T00:00:00+00:00"
@@ -47,7 +47,7 @@ def statements(signals: list[RightsSignal]) -> dict[str, str]:
 
 
 def of_robots(case: Case) -> list[RightsSignal]:
-    rules = RobotsRules.parse(case["text"], case["token"])
+    rules = run_to_completion(RobotsRules.parse_in_steps(case["text"], case["token"]))
     url = SITE + case["path"]
     usage = RobotsUsage.of_file(f"{SITE}/robots.txt", NOW, case["text"], "", rules)
     return list(usage.signals(url, run_to_completion(rules.match_in_steps(url))))

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from tests.steps import run_to_completion
 from webdata_nb.page.urls import parse_link_header
 from webdata_nb.service.crawl.rights import page_signals, rsl
 from webdata_nb.service.crawl.rights.page_signals import PageSignals, RobotsUsage
@@ -24,7 +25,6 @@ from webdata_nb.service.crawl.rights.signal import (
     robots_directives,
 )
 from webdata_nb.service.crawl.robots_rules import MAX_USAGE_LINES, RobotsRules
-from webdata_nb.service.runtime.steps import run_to_completion
 
 URL: Final = "https://site.example/page"
 NOW: Final = "2026-01-01T00:00:00+00:00"
@@ -47,7 +47,7 @@ def test_licences_of_contents_elsewhere_in_a_document_are_not_read() -> None:
 
 
 def read_robots(text: str) -> PageRights:
-    rules = RobotsRules.parse(text, "ExampleBot")
+    rules = run_to_completion(RobotsRules.parse_in_steps(text, "ExampleBot"))
     usage = RobotsUsage.of_file(URL, NOW, text, "", rules)
     rule = run_to_completion(rules.match_in_steps(URL))
     return PageRights(tuple(usage.signals(URL, rule)))
