@@ -184,7 +184,7 @@ async def test_deleted_job_is_not_found(index: TextIndex) -> None:
     await index.add(ALICE, "j2", [document(1, "t", "garden")], upto=2)
     await index.delete("j1")
     assert await urls(index, "garden") == ["http://x/1"]
-    assert (await index.cursor("j1"), await index.cursor("j2")) == (0, 2)
+    assert await index.cursors() == {"j2": 2}
 
 
 async def test_page_crawled_again_replaces_its_text(index: TextIndex) -> None:
@@ -260,7 +260,7 @@ async def test_index_of_another_version_is_rebuilt(store: Store, tmp_path: Path)
         other.executescript("CREATE TABLE cursor (x); PRAGMA user_version = 999;")
     other.close()
     async with open_text_index(tmp_path, store) as index:
-        assert await index.cursor("j") == 0
+        assert await index.cursors() == {}
 
 
 async def _crawled(
@@ -325,7 +325,7 @@ async def test_search_result_is_indexed_after_its_page_is_fetched(
     [(_, lease)] = await store.claim("w", lease_s=60, now=NOW)
     await store.commit(lease, CommitBatch(entries=tuple(result(n, None) for n in range(4))))
     assert await indexer.catch_up(ALICE)
-    assert await index.cursor(job.id) == 0
+    assert job.id not in await index.cursors()
     await store.commit(lease, CommitBatch(updates=(result(0, "red fox"), result(2, "grey fox"))))
     assert await indexer.catch_up(ALICE)
     assert await urls(index, "fox") == ["http://x/0"]
@@ -333,7 +333,7 @@ async def test_search_result_is_indexed_after_its_page_is_fetched(
     await store.cancel(ALICE, job.id, now=NOW + 1)
     assert await indexer.catch_up(ALICE)
     assert sorted(await urls(index, "fox")) == ["http://x/0", "http://x/1", "http://x/2"]
-    assert await index.cursor(job.id) == 4
+    assert await index.cursors() == {job.id: 4}
 
 
 def fox_at(url: str) -> bytes:

@@ -80,10 +80,6 @@ class TextIndex(ABC):
     def _snippet(self, title: str, text: str, words: Collection[str]) -> str | None:
         """Return the snippet of a page; None if it has no word of the query."""
 
-    async def cursor(self, job_id: str) -> int:
-        """Return the number of a job's rows that are indexed."""
-        return _position(await self._read("index_cursor", job_id=job_id))
-
     async def cursors(self, account_id: str | None = None) -> dict[str, int]:
         """Return the cursors of the jobs of one account or of all, by job id."""
         rows = await self._read("index_cursors", account_id=account_id)
@@ -117,7 +113,8 @@ class TextIndex(ABC):
 
         def change(transaction: Transaction) -> int:
             transaction.row("lock_index", account_id=account_id)
-            position = _position(transaction.rows("index_cursor", job_id=job_id))
+            cursor = transaction.row("index_cursor", job_id=job_id)
+            position = 0 if cursor is None else int(cursor["position"])
             if position != start:
                 return position
             for each in values:
@@ -236,10 +233,6 @@ class TextIndex(ABC):
 def query_words(query: str) -> list[str]:
     """Return the different words of a query, folded; of very many the first ones."""
     return list(dict.fromkeys(folded_words(query)))[:MAX_QUERY_WORDS]
-
-
-def _position(rows: Sequence[SqlRow]) -> int:
-    return int(rows[0]["position"]) if rows else 0
 
 
 _MAX_WORD_CHARS: Final = 200
