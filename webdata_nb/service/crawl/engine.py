@@ -401,7 +401,7 @@ class Crawl:
             if isinstance(page, PrefetchedPage):
                 if page.target is not None and page.outcome is not None:
                     group.create_task(self._store(page.target, page.outcome))
-                elif (fetched := await self._downloader.prefetch(page)) is not None:
+                elif (fetched := await self._downloader.prefetcher.fetch(page)) is not None:
                     group.create_task(self._store_prefetched(page, fetched))
                 continue
             if (result := self._downloader.pop_stored(page)) is not None:
@@ -422,7 +422,7 @@ class Crawl:
             if self._plan.is_over:
                 self._wake_workers()
                 if not self._plan.is_at_checkpoint:
-                    self._downloader.stop()
+                    self._downloader.prefetcher.stop()
                 return None
             await self._plan_changed.wait()
         return page
@@ -432,7 +432,7 @@ class Crawl:
         self._plan_changed = asyncio.Event()
 
     async def _store_prefetched(self, page: PrefetchedPage, fetched: FetchOutcome) -> None:
-        await self._downloader.scrape_prefetched(page, fetched)
+        await self._downloader.prefetcher.scrape(page, fetched)
         if page.target is not None and page.outcome is not None:
             await self._store(page.target, page.outcome)
         self._wake_workers()

@@ -379,6 +379,11 @@ class Downloader:
     spools
         Whether pages wait in the spool: not with a model, so that no more than so many pages use
         the model at a time as are fetched.
+
+    Attributes
+    ----------
+    prefetcher
+        Fetches and scrapes pages that the plan has not named.
     """
 
     def __init__(
@@ -392,7 +397,7 @@ class Downloader:
         spools: bool,
     ) -> None:
         self._plan, self._fetcher, self._spool, self._spools = plan, fetcher, spool, spools
-        self._prefetcher = Prefetcher(plan, fetcher, access, spool, concurrency)
+        self.prefetcher: Prefetcher = Prefetcher(plan, fetcher, access, spool, concurrency)
         # The results of the targets that earlier attempts stored, by ordinal.
         self._stored: dict[int, CrawlResult] = {}
         self._unstored_pages = 0
@@ -405,7 +410,7 @@ class Downloader:
         self._stored = stored
         for ordinal in stored:
             self._spool.drop(ordinal)
-        await self._prefetcher.restore({result.url for result in stored.values()})
+        await self.prefetcher.restore({result.url for result in stored.values()})
 
     def next_page(self) -> CrawlTarget | PrefetchedPage | None:
         """Return the next target, or a page to prefetch; None when there is neither at present.
@@ -413,13 +418,13 @@ class Downloader:
         A target that was prefetched is returned as such a page.
         """
         while (target := self._plan.next_target()) is not None:
-            if (page := self._prefetcher.take(target)) is None:
+            if (page := self.prefetcher.take(target)) is None:
                 return target
             self._unstored_pages += 1
             if page.outcome is not None:
                 return page
         # Stored results are replayed first, without any fetch.
-        return None if self._stored else self._prefetcher.next_page()
+        return None if self._stored else self.prefetcher.next_page()
 
     async def fetch(self, target: CrawlTarget) -> FetchOutcome:
         """Return the page of a target that an earlier attempt spooled, or fetch it."""
@@ -453,26 +458,14 @@ class Downloader:
             return None
         return await save_page(self._spool, target.ordinal, outcome)
 
-    async def prefetch(self, page: PrefetchedPage) -> FetchOutcome | None:
-        """Fetch a page that the plan has not named; None if its host has a crawl-delay."""
-        return await self._prefetcher.fetch(page)
-
-    async def scrape_prefetched(self, page: PrefetchedPage, fetched: FetchOutcome) -> None:
-        """Scrape a page that was prefetched; its outcome is then set."""
-        await self._prefetcher.scrape(page, fetched)
-
     async def scrape(self, page: PageVisit) -> PageVisit | CrawlResult:
         """Extract the data of a fetched page, unless its rights refuse the purpose."""
         return await self._fetcher.scrape(page)
 
     def release(self, target: CrawlTarget) -> None:
         """Drop a page that is stored."""
-        self._spool.drop(self._prefetcher.pop_spool_number(target))
+        self._spool.drop(self.prefetcher.pop_spool_number(target))
         self._unstored_pages -= 1
-
-    def stop(self) -> None:
-        """Cancel all prefetching, because the crawl is over."""
-        self._prefetcher.stop()
 
 
 def _is_spooled(page: FetchOutcome) -> bool:
