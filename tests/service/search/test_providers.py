@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from ipaddress import ip_network
 from typing import Any
+from unittest.mock import Mock
 
 import orjson
 import pytest
@@ -30,6 +31,7 @@ from webdata_nb.service.search.providers.http_provider import ProviderQueues
 from webdata_nb.service.web import fetch
 from webdata_nb.service.web.egress_policy import EgressPolicy, is_local_host
 from webdata_nb.service.web.fetch import Fetcher
+from webdata_nb.service.work.engines import EgressRoute
 
 QUERY = SearchQuery("web frames & more", 10, "en", None, safe_search=False, account_id="a")
 NAMES = sorted(stubs())
@@ -89,7 +91,7 @@ async def bench(stub: Stub, site: Site) -> AsyncIterator[Bench]:
     policy = EgressPolicy("local")
     async with Fetcher(policy, user_agent="webdata-test/1") as fetcher:
         opened = ProviderCatalog(_UnusedProvider(), ProviderQueues()).open_providers(
-            [ChainLink("engine_one", stub.name)], SearchSettings({}, {stub.name: access}), fetcher
+            [stub.name], SearchSettings({}, {stub.name: access}), lambda _: fetcher
         )
         yield Bench(stub, opened[stub.name], ProviderBreakers())
 
@@ -484,7 +486,7 @@ async def test_wrong_key_is_status_auth(bench: Bench, site: Site) -> None:
         choice = SearchSettings({}, {bench.stub.name: access})
         link = ChainLink("engine_one", bench.stub.name)
         opened = ProviderCatalog(_UnusedProvider(), ProviderQueues()).open_providers(
-            [link], choice, fetcher
+            [bench.stub.name], choice, lambda _: fetcher
         )
         outcome = await search_providers([link], opened, QUERY, ProviderBreakers())
     assert outcome.attempts[0].status == "auth"
@@ -525,7 +527,7 @@ async def test_mediawiki_host_follows_language(bench: Bench, site: Site) -> None
         link = ChainLink("engine_one", "mediawiki")
         chosen = SearchSettings({}, {"mediawiki": access})
         opened = ProviderCatalog(_UnusedProvider(), ProviderQueues()).open_providers(
-            [link], chosen, fetcher
+            ["mediawiki"], chosen, lambda _: fetcher
         )
         await search_providers([link], opened, replace(QUERY, language="pt-BR"), ProviderBreakers())
     assert bench.request_params["x"] == "pt"
@@ -635,7 +637,7 @@ async def test_team_reaches_private_instance_but_not_metadata_address(site: Site
         ):
             chosen = SearchSettings({}, {"searxng": Access(url=url)})
             opened = ProviderCatalog(_UnusedProvider(), ProviderQueues()).open_providers(
-                [link], chosen, apis
+                ["searxng"], chosen, lambda _: apis
             )
             outcome = await search_providers([link], opened, QUERY, ProviderBreakers())
             assert outcome.attempts[0].status == status
@@ -650,9 +652,10 @@ async def test_nearby_instance_is_used_without_proxy(stub: Stub, site: Site) -> 
         Fetcher(policy, user_agent="t", proxy="http://127.0.0.1:9") as far,
         Fetcher(policy, user_agent="t") as near,
     ):
-        for direct, status in ((None, "error"), (near, "ok")):
+        for nearby, status in ((far, "error"), (near, "ok")):
+            route = EgressRoute(far, Mock(), far, nearby, Mock(), Mock(), Mock(), "t")
             opened = ProviderCatalog(_UnusedProvider(), ProviderQueues()).open_providers(
-                [link], chosen, far, direct
+                ["searxng"], chosen, route.fetcher_for_api
             )
             outcome = await search_providers([link], opened, QUERY, ProviderBreakers())
             assert outcome.attempts[0].status == status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -11,12 +11,11 @@ from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.fields import http_url
 from webdata_nb.contract.local import Access, SessionSettings
 from webdata_nb.service.errors import JobFailure
-from webdata_nb.service.search.chain import LOCAL, ChainLink
+from webdata_nb.service.search.chain import LOCAL
 from webdata_nb.service.search.providers.api import SearchApi, SearchProvider
 from webdata_nb.service.search.providers.ddgs import BACKENDS, DdgsApi, DdgsProvider
 from webdata_nb.service.search.providers.http_provider import HttpProvider, ProviderQueues
 from webdata_nb.service.search.providers.web_apis import WEB_APIS
-from webdata_nb.service.web.egress_policy import is_local_host
 from webdata_nb.service.web.fetch import Fetcher
 
 APIS: Final[dict[str, SearchApi]] = {
@@ -162,26 +161,21 @@ class ProviderCatalog:
 
     def open_providers(
         self,
-        links: Sequence[ChainLink],
+        names: Iterable[str],
         settings: SearchSettings,
-        fetcher: Fetcher,
-        near: Fetcher | None = None,
+        fetcher_of: Callable[[str], Fetcher],
     ) -> dict[str, SearchProvider]:
-        """Return the providers of `links` by name, each with its settings.
-
-        `near` is a fetcher without a proxy, for providers on this machine or in its network.
-        """
+        """Return providers by name, each with its settings and the fetcher of its address."""
         providers: dict[str, SearchProvider] = {}
-        for name in (link.provider for link in links):
+        for name in names:
             if name == LOCAL:
                 providers[name] = self.local
                 continue
             api, access, others = APIS[name], settings.access_to(name), settings.access.values()
-            direct = near is not None and is_local_host(urlsplit(access.url or "").hostname or "")
-            chosen = near if direct and near else fetcher
+            fetcher = fetcher_of(access.url or "")
             providers[name] = (
-                DdgsProvider(api, access, chosen, self.queues, others=others)
+                DdgsProvider(api, access, fetcher, self.queues, others=others)
                 if isinstance(api, DdgsApi)
-                else HttpProvider(api, access, chosen, self.queues, others=others)
+                else HttpProvider(api, access, fetcher, self.queues, others=others)
             )
         return providers

@@ -39,7 +39,6 @@ from webdata_nb.service.search.catalog import (
     ProviderCatalog,
     merge_settings,
 )
-from webdata_nb.service.search.chain import ChainLink
 from webdata_nb.service.search.providers.http_provider import provider_identity
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.signing.request_signer import RequestSigner
@@ -322,10 +321,8 @@ class JobEngines:
         if (tools := self._search_tools.get(key)) is None:
             settings = merge_settings(self.operator_settings, session)
             entries = tuple(settings.entries())
-            links = [ChainLink(entry.engine, entry.provider) for entry in entries if entry.usable]
-            providers = self.catalog.open_providers(
-                links, settings, route.api_fetcher, route.nearby_api_fetcher
-            )
+            usable = [entry.provider for entry in entries if entry.usable]
+            providers = self.catalog.open_providers(usable, settings, route.fetcher_for_api)
             tools = search.SearchResources(route.pipeline, entries, providers, self.breakers)
             self._search_tools[key] = tools
         agent = self.egress.signature_agent
