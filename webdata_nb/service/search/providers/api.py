@@ -121,8 +121,8 @@ class QueueFull(ProviderProblem):
 
     blames_provider = False
 
-    def __init__(self, message: str) -> None:
-        super().__init__("rate_limited", message)
+    def __init__(self) -> None:
+        super().__init__("rate_limited", "too many searches are queued for this provider")
 
 
 class SearchProvider(Protocol):
@@ -232,15 +232,15 @@ def parse_json(reply: ProviderReply) -> Any:
         raise ReportedError("the answer is no valid JSON") from None
 
 
-def parse_results(items: Any, *, url: str, title: str, snippet: str) -> tuple[SearchResult, ...]:
-    """Convert a list of objects into results, by the names of their members.
+def parse_results(items: Any, *, url: str, snippet: str) -> tuple[SearchResult, ...]:
+    """Convert a list of objects into results, by the names of their members for URL and snippet.
 
     Objects without a URL are skipped. Raises `ProviderProblem` if `items` is no list.
     """
     if not isinstance(items, list):
         raise unexpected_shape()
     return tuple(
-        SearchResult(item[url], plain_text(item.get(title)), plain_text(item.get(snippet)))
+        SearchResult(item[url], plain_text(item.get("title")), plain_text(item.get(snippet)))
         for item in items
         if isinstance(item, dict) and isinstance(item.get(url), str) and item[url]
     )

@@ -49,7 +49,6 @@ _NOTHING_FOUND: Final = re.compile(
     r"\bno (?:search )?(?:results|matches)|\bany results\b", re.IGNORECASE
 )
 _UNKNOWN_LANGUAGE: Final = "it may not support the query's language"
-_QUEUE_FULL: Final = "too many searches are queued for this provider"
 
 _FETCH_PROBLEMS: Final[Mapping[str, tuple[AttemptStatus, str]]] = MappingProxyType(
     {
@@ -78,12 +77,12 @@ class ProviderQueue:
     async def wait_for_start(self) -> None:
         """Wait until a request may start. Raises `QueueFull`."""
         if self.starts.ahead() * self.interval_s > QUEUE_TIMEOUT_S:
-            raise QueueFull(_QUEUE_FULL)
+            raise QueueFull
         try:
             async with asyncio.timeout(QUEUE_TIMEOUT_S), self.starts:
                 await self.paced.wait(self.interval_s, QUEUE_TIMEOUT_S)
         except TimeoutError:
-            raise QueueFull(_QUEUE_FULL) from None
+            raise QueueFull from None
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
@@ -92,7 +91,7 @@ class ProviderQueue:
             async with asyncio.timeout(QUEUE_TIMEOUT_S):
                 await self.slots.acquire()
         except TimeoutError:
-            raise QueueFull(_QUEUE_FULL) from None
+            raise QueueFull from None
         try:
             yield
         finally:

@@ -76,7 +76,7 @@ class Searxng(SearchApi):
         _ = query, number
         data = parse_json(reply)
         items = data.get("results") if isinstance(data, dict) else None
-        results = parse_results(items, url="url", title="title", snippet="content")
+        results = parse_results(items, url="url", snippet="content")
         if not results and (problem := _problem_of_engines(data.get("unresponsive_engines"))):
             raise problem
         return ResultPage(results)
@@ -136,9 +136,7 @@ class Serper(SearchApi):
         """Read the organic results; advertisements and boxes are separate lists."""
         _ = query, number
         return ResultPage(
-            parse_results(
-                member(parse_json(reply), "organic"), url="link", title="title", snippet="snippet"
-            )
+            parse_results(member(parse_json(reply), "organic"), url="link", snippet="snippet")
         )
 
 
@@ -207,9 +205,7 @@ class Brave(SearchApi):
         if not isinstance(data, dict) or data.get("type") != "search":
             raise unexpected_shape()
         items = member(data, "web", "results")
-        results = parse_results(
-            [] if items is None else items, url="url", title="title", snippet="description"
-        )
+        results = parse_results([] if items is None else items, url="url", snippet="description")
         has_more = member(data, "query", "more_results_available") is not False
         return ResultPage(results, has_more=has_more and number - 1 < _BRAVE_MAX_OFFSET)
 
@@ -306,9 +302,7 @@ class Tavily(SearchApi):
         """Read the member `results`."""
         _ = query, number
         items = member(parse_json(reply), "results")
-        return ResultPage(
-            parse_results(items, url="url", title="title", snippet="content"), has_more=False
-        )
+        return ResultPage(parse_results(items, url="url", snippet="content"), has_more=False)
 
     def parse_problem(self, reply: ProviderReply) -> ProviderProblem | None:
         """Recognize the limits of the plan (432) and of pay-as-you-go (433)."""
@@ -350,9 +344,7 @@ class Exa(SearchApi):
         """Read the member `results`."""
         _ = query, number
         items = member(parse_json(reply), "results")
-        return ResultPage(
-            parse_results(items, url="url", title="title", snippet="text"), has_more=False
-        )
+        return ResultPage(parse_results(items, url="url", snippet="text"), has_more=False)
 
 
 # All plans have this page size. A larger one may be cut, so that pages would skip results.
@@ -402,9 +394,7 @@ class Mojeek(SearchApi):
             if "query" in words or "parameter" in words:
                 raise QueryRefused("it reported an error in the query")
             raise ProviderProblem("error", "it reported an error") if status else unexpected_shape()
-        results = parse_results(
-            member(data, "results") or [], url="url", title="title", snippet="desc"
-        )
+        results = parse_results(member(data, "results") or [], url="url", snippet="desc")
         total = member(data, "head", "results")
         has_more = not isinstance(total, int) or number * _MOJEEK_PAGE_SIZE < total
         return ResultPage(results, has_more=has_more)
@@ -441,9 +431,7 @@ class Marginalia(SearchApi):
         """Read the member `results`."""
         _ = query
         data = parse_json(reply)
-        results = parse_results(
-            member(data, "results"), url="url", title="title", snippet="description"
-        )
+        results = parse_results(member(data, "results"), url="url", snippet="description")
         pages = member(data, "pages")
         return ResultPage(results, has_more=not isinstance(pages, int) or number < pages)
 
