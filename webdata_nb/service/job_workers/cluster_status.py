@@ -121,10 +121,8 @@ class ClusterMonitor:
             log.info(text, "connected" if status.is_connected else "lost", status.running)
         self.status = status
         self._updated_at = time.monotonic()
-        if self._runner is not None and status.running:
-            self._runner.pause()
-        elif self._runner is not None:
-            self._runner.resume()
+        if self._runner is not None:
+            self._runner.set_paused(is_paused=status.running > 0)
 
     def problem(self) -> str | None:
         """Return why a process without a runner does not work, or None if it does."""

@@ -364,15 +364,8 @@ class Runner:
         """Hint that a job is, or will be, in the queue; else it is found within seconds."""
         self._wake.set()
 
-    def pause(self) -> None:
-        """Claim no more jobs; those that run here continue."""
-        self._set_paused(is_paused=True)
-
-    def resume(self) -> None:
-        """Claim jobs again."""
-        self._set_paused(is_paused=False)
-
-    def _set_paused(self, *, is_paused: bool) -> None:
+    def set_paused(self, *, is_paused: bool) -> None:
+        """Claim no more jobs, or claim them again; those that run here continue."""
         if is_paused == self._is_paused:
             return
         self._is_paused = is_paused
