@@ -164,7 +164,8 @@ class CrawlPlan:
         # Popped, and not yet committed; and the results of some of them.
         self._outstanding: dict[int, CrawlTarget] = {}
         self._results: dict[int, CrawlResult] = {}
-        self._next_ordinal = 0
+        # Of the next URL; no earlier one is in flight at a checkpoint.
+        self.next_ordinal: int = 0
         self._next_to_commit = 0
         self._is_committing = False
         # Requests of all results received, committed or not.
@@ -208,11 +209,6 @@ class CrawlPlan:
         """Whether nothing is in flight, and more is to be fetched behind the checkpoint."""
         return self.is_over and self._has_budget()
 
-    @property
-    def next_ordinal(self) -> int:
-        """The ordinal of the next URL; no earlier one is in flight at a checkpoint."""
-        return self._next_ordinal
-
     def set_checkpoint(self, end: int) -> None:
         """Fetch on until there are about `end` rows: not more, unless a round has more.
 
@@ -227,7 +223,7 @@ class CrawlPlan:
             raise RuntimeError("pages are in flight")
         writer = StateWriter()
         state = PlanState(
-            self._next_ordinal,
+            self.next_ordinal,
             self._requests,
             self.rows,
             self._not_indexed,
@@ -246,7 +242,7 @@ class CrawlPlan:
         state = reader.state(PlanState)
         while len(self._frontier):  # what the constructor added
             self._frontier.pop()
-        self._next_ordinal = self._next_to_commit = state.next_ordinal
+        self.next_ordinal = self._next_to_commit = state.next_ordinal
         self._requests, self.rows = state.requests, state.rows
         self._not_indexed, self.low_confidence = state.not_indexed, Counter(state.low_confidence)
         yield from reader.unpack(state.url_by_content, tuple[int, str], self._url_by_content.update)
@@ -267,8 +263,8 @@ class CrawlPlan:
             is_committed = round_size is None or not self._outstanding
             if is_committed and not self._is_checkpoint_due():
                 while len(self._round) < (round_size or 1) and self._has_budget():
-                    target = structs.replace(self._frontier.pop(), ordinal=self._next_ordinal)
-                    self._next_ordinal += 1
+                    target = structs.replace(self._frontier.pop(), ordinal=self.next_ordinal)
+                    self.next_ordinal += 1
                     self._outstanding[target.ordinal] = target
                     self._round.append(target)
         return self._round.popleft() if self._round else None
@@ -340,7 +336,7 @@ class CrawlPlan:
             and not start_is_outstanding
             and self.rows + len(self._outstanding) < self._limits.max_pages
             and self._requests_left() >= MAX_REQUESTS_PER_PAGE
-            and self._next_ordinal - self._not_indexed < self._limits.max_targets
+            and self.next_ordinal - self._not_indexed < self._limits.max_targets
         )
 
     def _requests_left(self) -> int:

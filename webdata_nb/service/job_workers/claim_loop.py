@@ -153,18 +153,13 @@ class ClaimLoopThread:
 
     def __init__(self, read_settings: Callable[[], ServiceSettings]) -> None:
         self._read_settings = read_settings
-        self._report = LoopReport("starting")
+        self.report: LoopReport = LoopReport("starting")
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self._must_stop = False
         # A daemon: a thread that hangs must not keep the process from its end.
         self._thread = threading.Thread(target=self._run, name="webdata claim loop", daemon=True)
-
-    @property
-    def report(self) -> LoopReport:
-        """The present state."""
-        return self._report
 
     def start(self) -> None:
         """Start the thread."""
@@ -185,7 +180,7 @@ class ClaimLoopThread:
             asyncio.run(self._run_until_stopped())
         except Exception:
             log.exception("the claim loop ended")
-            self._report = LoopReport("refused", error="its claim loop ended; its log says why")
+            self.report = LoopReport("refused", error="its claim loop ended; its log says why")
         finally:
             with self._lock:
                 self._loop = None
@@ -203,24 +198,24 @@ class ClaimLoopThread:
                 reason = str(error)
             except (InvalidSetting, ApplicationError) as error:
                 reason = str(error)
-                self._report = LoopReport("refused", error=reason)
+                self.report = LoopReport("refused", error=reason)
             except Exception:
                 log.exception("the claim loop failed; it starts again in %g s", RETRY_S)
                 reason = "its claim loop failed; its log says why"
             else:
                 break
-            is_new = reason != self._report.error
-            is_final = self._report.state == "refused"
+            is_new = reason != self.report.error
+            is_final = self.report.state == "refused"
             if is_new or is_final:
                 log.error("this worker runs no jobs: %s", reason)
             if is_final:
                 return
-            self._report = LoopReport("waiting", error=reason)
+            self.report = LoopReport("waiting", error=reason)
             with suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_S):
                     await stopping.wait()
-        self._report = LoopReport("stopped")
+        self.report = LoopReport("stopped")
 
     def _note_joined(self, jobs: JobProcessor) -> None:
         replica = None if jobs.membership is None else jobs.membership.replica.id
-        self._report = LoopReport("running", replica)
+        self.report = LoopReport("running", replica)

@@ -162,7 +162,8 @@ class DaskCluster:
         live_replicas: LiveReplicas,
         on_status: Callable[[ClusterStatus], None],
     ) -> None:
-        self._address, self._security = scheduler, security
+        self.address: str = scheduler
+        self._security = security
         self._plugin = ClaimLoopPlugin.create(options)
         self._live_replicas, self._on_status = live_replicas, on_status
         self._client: Client | None = None
@@ -170,30 +171,25 @@ class DaskCluster:
         self._live: Collection[str] = ()
         self._checks: Counter[tuple[str, WorkerState]] = Counter()
 
-    @property
-    def address(self) -> str:
-        """The address of the scheduler."""
-        return self._address
-
     async def connect(self) -> None:
         """Connect, and register the plugin; raises `ClusterError`."""
         try:
             async with asyncio.timeout(CONNECT_S + RPC_S):
                 self._client = await Client(
-                    self._address,
+                    self.address,
                     asynchronous=True,
                     security=self._security,
                     timeout=CONNECT_S,
                     set_as_default=False,
                 )
-                _check_versions(self._address, await self._scheduler.versions())
+                _check_versions(self.address, await self._scheduler.versions())
                 self._scheduler_id = (await self._identity())["id"]
                 await self._register()
         except (OSError, TimeoutError) as error:
             await self._disconnect()
             log.debug("no connection to the Dask scheduler", exc_info=error)
             raise ClusterError(
-                f"no Dask scheduler answers at {self._address} within {CONNECT_S:g} s: start one "
+                f"no Dask scheduler answers at {self.address} within {CONNECT_S:g} s: start one "
                 "with `dask scheduler`, or correct --dask and the certificates of Dask's "
                 "configuration"
             ) from None
@@ -211,7 +207,7 @@ class DaskCluster:
                 except ClusterError as error:
                     log.debug("%s", error)
                 else:
-                    log.info("connected to the Dask scheduler at %s again", self._address)
+                    log.info("connected to the Dask scheduler at %s again", self.address)
             else:
                 await self._check()
             await asyncio.sleep(CHECK_S)
@@ -234,7 +230,7 @@ class DaskCluster:
         except (OSError, TimeoutError) as error:
             log.warning(
                 "the Dask scheduler at %s is lost (%s); connecting again",
-                self._address,
+                self.address,
                 type(error).__name__,
             )
             self._on_status(NOT_CONNECTED)

@@ -105,16 +105,12 @@ class JobEvents:
 
     def __init__(self) -> None:
         self._listeners: dict[str, set[JobListener]] = defaultdict(set)
-        self._closed = False
-
-    @property
-    def closed(self) -> bool:
-        """Whether this process stops, so that listeners should not wait here any more."""
-        return self._closed
+        # Whether this process stops, so that listeners should not wait here any more.
+        self.closed: bool = False
 
     def close(self) -> None:
         """Wake every listener for the last time."""
-        self._closed = True
+        self.closed = True
         self.all_changed()
 
     def changed(self, job_id: str) -> None:
