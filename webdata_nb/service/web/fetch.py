@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 __all__ = ["FetchLimits", "FetchRequest", "Fetcher"]
 
 
-_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]*")
 _COOKIE_VALUE: Final = re.compile(r"[^\x00-\x1f\x7f;\ud800-\udfff]*")
 _RESERVED: Final = frozenset(
@@ -99,7 +99,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
         The message contains the header's name, never its value.
     """
     for name, value in headers.items():
-        if not _TOKEN.fullmatch(name) or not is_header_value(value):
+        if not TOKEN.fullmatch(name) or not is_header_value(value):
             raise EgressDenied(f"The request header {name[:80]!r} is not valid.")
         if name.lower() in _RESERVED:
             raise EgressDenied(f"The request header {name!r} is set by the service itself.")
@@ -114,7 +114,7 @@ def check_cookies(cookies: Mapping[str, str]) -> None:
         The message contains the cookie's name, never its value.
     """
     for name, value in cookies.items():
-        if not _TOKEN.fullmatch(name) or not _COOKIE_VALUE.fullmatch(value):
+        if not TOKEN.fullmatch(name) or not _COOKIE_VALUE.fullmatch(value):
             raise EgressDenied(f"The cookie {name[:80]!r} is not valid.")
 
 

@@ -31,12 +31,11 @@ from webdata_nb.service.errors import EgressDenied
 from webdata_nb.service.runtime.event_loop import start_task
 from webdata_nb.service.runtime.fair_scheduler import current_account, on_behalf_of
 from webdata_nb.service.web.egress_policy import EgressPolicy, is_ip_address
-from webdata_nb.service.web.fetch import TlsInterceptor, tls_context
+from webdata_nb.service.web.fetch import TOKEN, TlsInterceptor, tls_context
 from webdata_nb.service.web.polite_fetcher import OVERLOAD_STATUS
 from webdata_nb.service.web.resolver import Lookup, Resolver
 from webdata_nb.service.web.throttle import HostThrottle
 
-_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _LINE_BREAKING: Final = re.compile(r"[\x00\r\n]")
 _MAX_HEADERS: Final = 256
 _HOP_BY_HOP: Final = frozenset(
@@ -163,7 +162,7 @@ async def read_head(reader: asyncio.StreamReader) -> HttpHead:
     headers: list[tuple[str, str]] = []
     for line in lines:
         name, colon, value = line.partition(":")
-        if not colon or not _TOKEN.fullmatch(name) or _LINE_BREAKING.search(value):
+        if not colon or not TOKEN.fullmatch(name) or _LINE_BREAKING.search(value):
             raise HttpHeadError("a malformed header")
         headers.append((name, value.strip(" \t")))
     return HttpHead((words[0], words[1], words[2]), tuple(headers))
