@@ -155,7 +155,6 @@ class Metrics:
         self._segments.labels(action).inc()
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request; `route` is its path template, or `OTHER`."""
-        method_label = method if method in METHODS else OTHER
-        self._requests.labels(method_label, route, str(status)).inc()
+        """Count a request; `method` is one of `METHODS`, `route` its path template, or `OTHER`."""
+        self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
