@@ -7,7 +7,6 @@ import logging
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -46,7 +45,7 @@ from webdata_nb.service.crawl.scope import OUT_OF_SCOPE
 from webdata_nb.service.crawl.sitemaps import SitemapSeeds
 from webdata_nb.service.errors import CreditsUsedUp, JobFailure, JobRequeued, NotIndexed
 from webdata_nb.service.pages import PageVisit, source_of_values
-from webdata_nb.service.runtime.event_loop import run_cooperatively
+from webdata_nb.service.runtime.event_loop import run_cooperatively, wait_at_most
 from webdata_nb.service.runtime.steps import Steps
 from webdata_nb.service.store.job_context import JobContext
 from webdata_nb.service.store.page_contents import share_content
@@ -549,9 +548,7 @@ class ResultStore:
     async def _commit_together(self) -> None:
         """Store all entries that come until the next commit is due, or until the last one."""
         wait_s = self._last_commit_at + COMMIT_INTERVAL_S - monotonic()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, wait_s)):
-                await self._must_commit.wait()
+        await wait_at_most(self._must_commit, max(0.0, wait_s))
         batches, self._uncommitted, self._next_commit = self._uncommitted, [], None
         self._must_commit.clear()
         self._last_commit_at = monotonic()

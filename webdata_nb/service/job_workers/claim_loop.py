@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +16,7 @@ from webdata_nb.page.errors import ApplicationError
 from webdata_nb.service.errors import StoreUnavailable
 from webdata_nb.service.job_workers.cluster_status import LoopReport
 from webdata_nb.service.observability import logs
-from webdata_nb.service.runtime.event_loop import run_in_background
+from webdata_nb.service.runtime.event_loop import run_in_background, wait_at_most
 from webdata_nb.service.settings import (
     OPTIONS,
     STORE,
@@ -211,9 +211,7 @@ class ClaimLoopThread:
             if is_final:
                 return
             self.report = LoopReport("waiting", error=reason)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_S):
-                    await stopping.wait()
+            await wait_at_most(stopping, RETRY_S)
         self.report = LoopReport("stopped")
 
     def _note_joined(self, jobs: JobProcessor) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from time import perf_counter
 from typing import Any, Final, Generic, TypeVar
 
@@ -67,6 +67,14 @@ async def awake_timeout(
             yield timeout
         finally:
             timer.cancel()
+
+
+async def wait_at_most(event: asyncio.Event, limit_s: float) -> None:
+    """Wait until an event is set, or so many seconds."""
+    # Not wait_for: on Python 3.11 it can lose a cancellation that meets a wake-up.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(limit_s):
+            await event.wait()
 
 
 @asynccontextmanager

@@ -9,13 +9,13 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from time import monotonic
 from typing import Final
 
 from webdata_nb.service.blobs import BlobStore
 from webdata_nb.service.errors import SegmentGivenUp, StoreUnavailable
 from webdata_nb.service.observability.metrics import Metrics
+from webdata_nb.service.runtime.event_loop import wait_at_most
 from webdata_nb.service.segments.parquet_file import (
     account_folder,
     encode_segment,
@@ -154,9 +154,7 @@ class BodyMover:
     async def run(self) -> None:
         """Move forever; after an error the next round tries again."""
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(INTERVAL_S):
-                    await self._due.wait()
+            await wait_at_most(self._due, INTERVAL_S)
             await asyncio.sleep(MOVE_DELAY_S)
             self._due.clear()
             try:

@@ -7,7 +7,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final, Protocol, TypeVar
@@ -15,6 +15,7 @@ from typing import Final, Protocol, TypeVar
 from webdata_nb.pacing.retry_policies import STORE
 from webdata_nb.service.errors import DiskFull, MissingRows, StoreBusy, StoreUnavailable
 from webdata_nb.service.observability.operations import waiting_for
+from webdata_nb.service.runtime.event_loop import wait_at_most
 from webdata_nb.service.store.records import (
     Checkpoint,
     CommitBatch,
@@ -92,9 +93,7 @@ class JobListener:
 
     async def wait(self, timeout_s: float) -> bool:
         """Wait for a change since the last wait; return False after the timeout."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._changed.wait()
+        await wait_at_most(self._changed, timeout_s)
         changed = self._changed.is_set()
         self._changed.clear()
         return changed

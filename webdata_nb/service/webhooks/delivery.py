@@ -30,7 +30,7 @@ from webdata_nb.contract.events import (
 from webdata_nb.contract.requests import CrawlRequest, SearchRequest
 from webdata_nb.page.errors import BadInput, FetchError
 from webdata_nb.service.errors import EgressDenied, NameServerTimeout, NoSuchJob, StoreUnavailable
-from webdata_nb.service.runtime.event_loop import OpenContexts, start_task
+from webdata_nb.service.runtime.event_loop import OpenContexts, start_task, wait_at_most
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.settings import DIRECT, Upstream
 from webdata_nb.service.store.job_context import StoreRetry
@@ -237,9 +237,7 @@ class Deliverer:
                 except Exception:
                     log.exception("the outbox could not be read; trying again")
                     wait_s = POLL_S
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(wait_s):
-                        await self._wake.wait()
+                await wait_at_most(self._wake, wait_s)
         finally:
             for task in self._tasks:
                 task.cancel()

@@ -35,6 +35,7 @@ from webdata_nb.service.errors import (
 )
 from webdata_nb.service.observability.logs import JOB_ID, event, reason
 from webdata_nb.service.observability.operations import record_operations
+from webdata_nb.service.runtime.event_loop import wait_at_most
 from webdata_nb.service.runtime.fair_scheduler import on_behalf_of
 from webdata_nb.service.settings import SLOTS, STALL_S, unreserved_slots
 from webdata_nb.service.store.job_context import JobContext, JobEvents, StoreRetry
@@ -177,9 +178,7 @@ async def _renew_lease(
     """
     delay_s = RENEW_S
     while True:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(delay_s):
-                await context.changed_elsewhere.wait()
+        await wait_at_most(context.changed_elsewhere, delay_s)
         context.changed_elsewhere.clear()
         delay_s = RENEW_S
         try:
@@ -437,10 +436,7 @@ class Runner:
                 self._claim_in_doubt = True
             except Exception:
                 log.exception("the queue could not be read; trying again")
-            # Not wait_for: on Python 3.11 it can lose a cancellation that meets a wake-up.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._wake.wait()
+            await wait_at_most(self._wake, wait_s)
             self._wake.clear()
 
     async def _fill_slots(self) -> None:

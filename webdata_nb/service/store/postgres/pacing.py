@@ -13,7 +13,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
@@ -34,6 +33,7 @@ from webdata_nb.pacing.host_pacing import (
     reserved_count,
     reserved_interval,
 )
+from webdata_nb.service.runtime.event_loop import wait_at_most
 from webdata_nb.service.store.postgres.pool import (
     CONNECTION,
     DeadlineConnection,
@@ -187,9 +187,7 @@ class PostgresPacing(SharedPacing):
 
     async def _exchange_forever(self) -> None:
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(POLL_S):
-                    await self._wake.wait()
+            await wait_at_most(self._wake, POLL_S)
             self._wake.clear()
             await self._exchange()
 
