@@ -151,3 +151,10 @@ def _decode(data: bytes | str, content_type: str) -> str:
         return data.decode(declared[1] if declared else encoding, "replace")
     except (LookupError, UnicodeError):
         return data.decode(encoding, "replace")
+
+
+def member(value: Any, *names: str) -> Any:
+    """Return a nested member of a JSON object, None where a level is missing."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

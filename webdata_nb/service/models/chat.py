@@ -18,7 +18,7 @@ import orjson
 from webdata_nb.contract.fields import http_url
 from webdata_nb.contract.local import ModelAccess
 from webdata_nb.contract.requests import Extract
-from webdata_nb.foreign_json import MalformedJson, decode_json
+from webdata_nb.foreign_json import MalformedJson, decode_json, member
 from webdata_nb.pacing.retry_policies import FAILED_MODEL_CALL, MODEL_CALL
 from webdata_nb.page.content.page_source import FetchedResponse
 from webdata_nb.page.errors import BadInput, ExtractError, FetchError
@@ -364,22 +364,22 @@ def _error_status(status: int, error: ErrorReply) -> int:
 def parse_reply(reply: bytes) -> ChatReply:
     """Read a successful reply. Raises `ExtractError` if it is no chat completion."""
     completion = _load_json(reply)
-    choices = _member(completion, "choices")
+    choices = member(completion, "choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
-    message = _member(choice, "message")
+    message = member(choice, "message")
     if not isinstance(message, dict):
         raise ExtractError("malformed", "the provider's answer is no chat completion")
     content = message.get("content")
     if isinstance(content, list):
-        parts = (_member(part, "text") for part in content if _member(part, "type") == "text")
+        parts = (member(part, "text") for part in content if member(part, "type") == "text")
         content = "".join(part for part in parts if isinstance(part, str))
-    finish_reason, usage = _member(choice, "finish_reason"), _member(completion, "usage")
+    finish_reason, usage = member(choice, "finish_reason"), member(completion, "usage")
     return ChatReply(
         content if isinstance(content, str) and content else _text_elsewhere(message),
         truncated=finish_reason == "length",
         refused=finish_reason == "content_filter" or bool(message.get("refusal")),
-        prompt_tokens=_token_count(_member(usage, "prompt_tokens")),
-        completion_tokens=_token_count(_member(usage, "completion_tokens")),
+        prompt_tokens=_token_count(member(usage, "prompt_tokens")),
+        completion_tokens=_token_count(member(usage, "completion_tokens")),
     )
 
 
@@ -391,7 +391,7 @@ def _text_elsewhere(message: Mapping[str, Any]) -> str:
     calls = message.get("tool_calls")
     call = calls[0] if isinstance(calls, list) and len(calls) == 1 else None
     texts = (
-        _member(_member(call, "function"), "arguments"),
+        member(call, "function", "arguments"),
         message.get("reasoning_content"),
         message.get("reasoning"),
     )
@@ -405,10 +405,6 @@ def _load_json(reply: bytes | str) -> Any:
         return decode_json(reply)
     except MalformedJson:
         return None
-
-
-def _member(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else None
 
 
 def _token_count(value: Any) -> int | None:

@@ -246,13 +246,6 @@ def parse_results(items: Any, *, url: str, snippet: str) -> tuple[SearchResult, 
     )
 
 
-def member(value: Any, *names: str) -> Any:
-    """Return a nested member of a JSON object, None where a level is missing."""
-    for name in names:
-        value = value.get(name) if isinstance(value, dict) else None
-    return value
-
-
 def unexpected_shape() -> ProviderProblem:
     """Return the problem of a JSON reply with an undocumented structure."""
     return ReportedError("the answer has not the documented shape")

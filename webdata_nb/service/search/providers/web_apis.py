@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from webdata_nb.contract.local import Access
+from webdata_nb.foreign_json import member
 from webdata_nb.pacing.host_pacing import RateLimitPolicy
 from webdata_nb.service.foreign_services import (
     KEY_REFUSED,
@@ -30,7 +31,6 @@ from webdata_nb.service.search.providers.api import (
     SearchResult,
     api_key,
     json_request,
-    member,
     parse_json,
     parse_results,
     plain_text,
