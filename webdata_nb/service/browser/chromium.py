@@ -233,6 +233,15 @@ def browser_missing() -> ScrapeError:
     return ScrapeError("browser_missing", INSTALL)
 
 
+def import_playwright() -> Callable[[], Any]:
+    """Return what starts the browser's driver; raises `ScrapeError` if it is not installed."""
+    try:
+        from playwright.async_api import async_playwright  # noqa: PLC0415 - an optional extra
+    except ImportError:
+        raise browser_missing() from None
+    return async_playwright
+
+
 def render_error(error: PlaywrightError, chromium: Chromium | None) -> ScrapeError:
     """Return the error of the page that an error of the browser concerns."""
     if chromium is None or not chromium.is_connected():
@@ -444,12 +453,9 @@ class BrowserProcesses:
         raise AssertionError("unreachable")
 
     async def _start_process(self) -> BrowserProcess:
+        start_driver = import_playwright()
         try:
-            from playwright.async_api import async_playwright  # noqa: PLC0415 - an optional extra
-        except ImportError:
-            raise browser_missing() from None
-        try:
-            process = await self._open(lambda: async_playwright().start())
+            process = await self._open(lambda: start_driver().start())
         except ScrapeError:
             raise
         except Exception as error:  # the end of the driver is a plain Exception

@@ -38,6 +38,7 @@ from webdata_nb.service.browser.chromium import (
     detach,
     find_program,
     finishes_in_time,
+    import_playwright,
     is_responsive,
     render_error,
     start_error,
@@ -892,10 +893,7 @@ class Browser:
         ScrapeError
             Of kind ``browser_missing``, if Playwright or Chromium is not installed.
         """
-        try:
-            import playwright.async_api  # noqa: F401, PLC0415 - an optional extra
-        except ImportError:
-            raise browser_missing() from None
+        import_playwright()
         program = self._program or await asyncio.to_thread(find_program)
         if program is None:
             await self._known_presets()
@@ -1005,12 +1003,9 @@ class Browser:
         """Read the presets once from Playwright's driver; this needs no browser."""
         async with self._presets_lock:
             if self._presets is None:
+                start_driver = import_playwright()
                 try:
-                    from playwright.async_api import async_playwright  # noqa: PLC0415 - an extra
-                except ImportError:
-                    raise browser_missing() from None
-                try:
-                    async with asyncio.timeout(START_S), async_playwright() as playwright:
+                    async with asyncio.timeout(START_S), start_driver() as playwright:
                         self._presets = dict(playwright.devices)
                         self._bundled_program = Path(playwright.chromium.executable_path)
                 except TimeoutError:
