@@ -106,9 +106,7 @@ class DeviceScreen(msgspec.Struct, frozen=True):
     user_agent: str | None = None
 
 
-def check_name(
-    name: str, presets: Mapping[str, Any], *, loc: tuple[str | int, ...] = ("body", "mobile_device")
-) -> None:
+def check_name(name: str, presets: Mapping[str, Any]) -> None:
     """Check the name of a device before a job starts.
 
     Raises
@@ -123,7 +121,9 @@ def check_name(
     hint = f"the closest names are {', '.join(repr(by_lower[match]) for match in close)}"
     if not close:
         hint = f"one is {_PHONES[-1]!r}"
-    raise BadInput(f"no device preset is called {name[:80]!r}; {hint}", loc=loc)
+    raise BadInput(
+        f"no device preset is called {name[:80]!r}; {hint}", loc=("body", "mobile_device")
+    )
 
 
 def find_screen(name: str | None, presets: Mapping[str, Any], *, mobile: bool) -> DeviceScreen:

@@ -238,12 +238,11 @@ class PoliteFetcher(ResponseSource):
         self,
         fetcher: Fetcher,
         throttle: HostThrottle,
-        suspensions: SuspensionDetector | None = None,
         *,
         signer: RequestSigner | None = None,
     ) -> None:
         self._fetcher, self._throttle, self._signer = fetcher, throttle, signer
-        self._suspensions = suspensions or SuspensionDetector()
+        self._suspensions = SuspensionDetector()
 
     @contextmanager
     def deadline(self, timeout_s: float) -> Iterator[PageDeadline]:

@@ -124,14 +124,7 @@ class Outbox:
         [row] = await self._database.read("next_due", now=after)
         return None if row["due"] is None else float(row["due"])
 
-    async def take(
-        self,
-        endpoint: DueEndpoint,
-        *,
-        lease_s: float,
-        now: float,
-        lanes: int = LANES_PER_ENDPOINT,
-    ) -> Delivery | None:
+    async def take(self, endpoint: DueEndpoint, *, lease_s: float, now: float) -> Delivery | None:
         """Lease the oldest due delivery of an endpoint; None without one, or without a lane."""
         place = {"account_id": endpoint.account_id, "endpoint": endpoint.endpoint}
 
@@ -139,7 +132,12 @@ class Outbox:
             transaction.row("lock_endpoint", **place)
             lease = secrets.token_hex(8)
             return transaction.row(
-                "take_delivery", **place, lease=lease, lease_s=lease_s, now=now, lanes=lanes
+                "take_delivery",
+                **place,
+                lease=lease,
+                lease_s=lease_s,
+                now=now,
+                lanes=LANES_PER_ENDPOINT,
             )
 
         row = await self._database.change(change)
