@@ -59,7 +59,6 @@ class GeoRegion:
     """A country of ISO 3166-1."""
 
     alpha_2: str
-    alpha_3: str
     numeric: int
     name: str
 
@@ -109,7 +108,7 @@ def _countries_with_names() -> tuple[tuple[GeoRegion, tuple[str, ...]], ...]:
     countries: list[tuple[GeoRegion, tuple[str, ...]]] = []
     for line in text.splitlines():
         alpha_2, alpha_3, numeric, name, other_names = line.split("\t")
-        country = GeoRegion(alpha_2, alpha_3, int(numeric), name)
+        country = GeoRegion(alpha_2, int(numeric), name)
         countries.append((country, (alpha_2, alpha_3, name, *filter(None, other_names.split("|")))))
     return tuple(countries)
 
