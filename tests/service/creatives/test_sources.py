@@ -24,13 +24,13 @@ from tests.service.creatives.stubs import (
 )
 from tests.site.server import Site
 from webdata_nb.contract.local import Creatives, SourceName
+from webdata_nb.contract.replies import Creative
 from webdata_nb.page.content.page_source import FetchedResponse
 from webdata_nb.page.errors import BadInput
 from webdata_nb.service.creatives import google, sample, source
 from webdata_nb.service.creatives.google import urls_in
 from webdata_nb.service.creatives.listing import SourceFactory
 from webdata_nb.service.creatives.source import (
-    DETAILS,
     AdCreative,
     BadCursor,
     CallDeadline,
@@ -175,7 +175,7 @@ async def test_details_have_known_names(source_setup: SourceSetup) -> None:
     ).creatives[0]
     detailed = await source_setup.source.with_details(first)
     assert detailed.creative_id == first.creative_id
-    assert {*detailed.details} <= {*DETAILS}
+    assert {*detailed.details} <= {*Creative.model_fields} - {*AdCreative.__dataclass_fields__}
     assert {"regions", "asset_urls"} <= {*detailed.details}
 
 

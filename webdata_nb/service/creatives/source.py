@@ -270,17 +270,6 @@ class AdCreative:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-DETAILS = (
-    "regions",
-    "impressions_min",
-    "impressions_max",
-    "landing_domain",
-    "asset_urls",
-    "headline",
-    "description",
-)
-
-
 @dataclass(frozen=True, slots=True)
 class CreativesPage:
     """A page of creatives; `cursor` is the source's own, None on the last page."""
@@ -316,7 +305,7 @@ class CreativesSource(Protocol):
         """Return a page of creatives, newest first; raises `BadCursor` for an expired cursor."""
 
     async def with_details(self, creative: AdCreative) -> AdCreative:
-        """Return the creative with all `DETAILS` that the source has."""
+        """Return the creative with all details that the source has, by the names of a reply."""
 
     async def picture_url(self, creative: AdCreative) -> str | None:
         """Return the URL of a picture of the creative; None if there is only an HTML page."""
