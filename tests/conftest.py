@@ -112,7 +112,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.stash[_OMITTED_TESTS] = len(omitted)
         config.hook.pytest_deselected(items=omitted)
     # Parallel workers take whole files in this order; a long file at the end would idle the others.
-    items.sort(key=lambda item: item.path not in slow_files)
+    timeouts: dict[Path, float] = {}
+    for item in items:
+        if (marker := item.get_closest_marker("timeout")) is not None:
+            timeouts[item.path] = max(timeouts.get(item.path, 0), marker.args[0])
+    items.sort(key=lambda item: (-timeouts.get(item.path, 0), item.path not in slow_files))
 
 
 def pytest_collection_finish() -> None:
