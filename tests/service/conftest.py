@@ -77,7 +77,7 @@ async def open_service(
 ) -> AsyncIterator[Api]:
     """Open a service over a data directory, with fields of `ServiceSettings`.
 
-    It has one page worker, which is forked.
+    It has one page worker, which is forked; several are started as those of any service.
 
     Its store is the one that the test runs on, unless `store` names another one.
     """
@@ -88,7 +88,8 @@ async def open_service(
     lifetime = LocalLifetime(data_dir, version="0", schema=1, managed=False)
     whole = ServiceSettings(data_dir=data_dir, mode=mode, **chosen)
     async with AsyncExitStack() as stack:
-        stack.enter_context(forks.forked_workers())
+        if chosen["page_workers"] == 1:
+            stack.enter_context(forks.forked_workers())
         running = await stack.enter_async_context(
             service(whole, 1, lifetime, lambda: None, clock=clock)
         )

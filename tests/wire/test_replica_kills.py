@@ -143,7 +143,7 @@ def test_rows_webhooks_and_credits_are_exact_after_kills(tmp_path: Path) -> None
     with postgres.running() as server:
         # The crawls are so slow that the kills happen before their end. Other tests share the
         # machine: no limit of seconds.
-        load = CrawlLoad(6, 100)
+        load = CrawlLoad(4, 100)
         errors = run(server, tmp_path, load, kills, seed=1, held_s=math.inf, latency_s=0.8)
     assert errors == []
 
@@ -160,7 +160,7 @@ def test_rows_are_exact_at_a_promoted_standby_and_behind_a_pooler(
         errors = run(
             server,
             tmp_path,
-            CrawlLoad(6, 100),
+            CrawlLoad(4, 100),
             kills,
             seed=1,
             held_s=math.inf,
@@ -176,7 +176,7 @@ def test_rows_are_exact_after_kills_of_dask_processes(tmp_path: Path) -> None:
     # The short version of `python -m benchmarks.replica_kills --dask`.
     kills: list[AnyKill] = [*get_args(DaskKillKind)]
     with postgres.running() as server:
-        load = CrawlLoad(6, 100)
+        load = CrawlLoad(4, 100)
         errors = run(
             server,
             tmp_path,
