@@ -85,3 +85,11 @@ async def test_export_without_rows_has_columns(tmp_path: Path) -> None:
     path = tmp_path / "export.csv"
     path.write_bytes(await read_all(stream_csv(job_of("search", formats=[]), RowsInMemory())))
     assert list(read_csv_export(path).columns) == list(csv_columns(job_of("search", formats=[])))
+
+
+def test_cells_with_a_nul_are_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_bytes(
+        b"rank,url,title,snippet\r\n1,http://a.test/,a\0b,\r\n2,http://b.test/,\0,c\r\n"
+    )
+    assert read_csv_export(path)["title"].tolist() == ["a\0b", "\0"]

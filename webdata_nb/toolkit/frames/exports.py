@@ -21,7 +21,7 @@ from importlib import import_module
 from io import SEEK_END, FileIO
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 from uuid import UUID, uuid4
 
 import orjson
@@ -498,7 +498,9 @@ def read_csv_export(path: str | PathLike[str]) -> pd.DataFrame:
     >>> read_csv_export("export.csv")[["rank", "title"]].to_numpy().tolist()
     [[1, '=1+1']]
     """
-    cells = pd.read_csv(path, dtype="str", keep_default_na=False, encoding="utf-8")
+    # The fast parser of pandas before 3.1 ends a cell at a NUL character.
+    engine: Literal["c", "python"] = "python" if b"\0" in Path(path).read_bytes() else "c"
+    cells = pd.read_csv(path, engine=engine, dtype="str", keep_default_na=False, encoding="utf-8")
     if PARTIAL in cells:
         caller.warn(PARTIAL_WARNING.format(path=fspath(path)))
     texts = cells.map(unescape_formula).astype("str").where(cells != "")
@@ -510,10 +512,8 @@ def read_csv_export(path: str | PathLike[str]) -> pd.DataFrame:
     columns = [_parsed_cells(schemas.SCHEMAS[kind].field(name), texts[name]) for name in known]
     parsed = [dict(zip(known, row, strict=True)) for row in zip(*columns, strict=True)]
     table = rows.to_table(kind, parsed)
-    typed = frame.build(table)
-    for name in texts.columns:
-        if name not in known:
-            typed[name] = texts[name]
+    others = {name: texts[name] for name in texts.columns if name not in known}
+    typed = frame.build(table).assign(**others)
     extra = [schemas.EXTRA] if table[schemas.EXTRA].null_count < table.num_rows else []
     return typed[[*texts.columns, *(name for name in extra if name not in texts.columns)]]
 
