@@ -22,7 +22,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.leaked_resources import MARK, Baseline, baseline, leftovers
-from tests.preloaded import COMMANDS
+from tests.preloaded import PreloadedInterpreter
 from tests.requirements import in_ci
 from webdata_nb.toolkit import session as connections
 
@@ -187,6 +187,6 @@ def resources_are_closed() -> Iterator[None]:
 def nothing_left_behind(pytestconfig: pytest.Config) -> Iterator[None]:
     """Fail after the last test when something that the tests started still exists."""
     yield
-    COMMANDS.close()
+    PreloadedInterpreter.close_all()
     if found := leftovers(pytestconfig.stash[_BASELINE]):
         pytest.fail("\n".join(("the tests left behind:", *found)), pytrace=False)

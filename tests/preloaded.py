@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 CHECKOUT: Final = Path(__file__).resolve().parent.parent
 # The code of the module runs, and its process ends, as those of any program.
@@ -61,7 +61,12 @@ class ForkedProcess:
 
 
 class PreloadedInterpreter:
-    """An interpreter that starts at its first use, imports modules, and forks for each program."""
+    """An interpreter that starts at its first use, imports modules, and forks for each program.
+
+    `tests/conftest.py` closes all of them.
+    """
+
+    running: ClassVar[list[PreloadedInterpreter]] = []
 
     def __init__(self, imports: str) -> None:
         self._imports = imports
@@ -123,12 +128,15 @@ class PreloadedInterpreter:
                 arguments, process.wait(timeout), out.read(), err.read()
             )
 
-    def close(self) -> None:
-        """Stop the interpreter; what it has forked goes on."""
-        if self._server is not None:
-            self._socket.close()
-            self._server.wait(60)
-            self._server = None
+    @classmethod
+    def close_all(cls) -> None:
+        """Stop the interpreters of this process; what they have forked goes on."""
+        while cls.running:
+            interpreter = cls.running.pop()
+            interpreter._socket.close()
+            assert interpreter._server is not None
+            interpreter._server.wait(60)
+            interpreter._server = None
 
     def _launch(self) -> None:
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -140,9 +148,10 @@ class PreloadedInterpreter:
                 pass_fds=[other.fileno()],
                 cwd=CHECKOUT,
             )
+        self.running.append(self)
 
 
-# Runs commands of `webdata`; `tests/conftest.py` closes it.
+# Runs commands of `webdata`.
 COMMANDS: Final = PreloadedInterpreter("import webdata_nb.__main__, webdata_nb.service.app, pandas")
 COMMAND: Final = "from webdata_nb.__main__ import main; raise SystemExit(main())"
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,7 @@ class Shell:
             text=True,
             errors="replace",
             cwd=CHECKOUT,
-            env=os.environ | {"WEBDATA_HOME": str(self.home)} | environ,
+            env=self._variables(environ),
         )
 
     def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -49,8 +49,10 @@ class Shell:
             with self.start(*words, **environ) as process:
                 out, err = process.communicate(timeout=TIMEOUT_S)
             return subprocess.CompletedProcess(words, process.returncode, out, err)
-        variables = os.environ | {"WEBDATA_HOME": str(self.home)} | environ
-        return COMMANDS.run(COMMAND, *words, environ=variables, timeout=TIMEOUT_S)
+        return COMMANDS.run(COMMAND, *words, environ=self._variables(environ), timeout=TIMEOUT_S)
+
+    def _variables(self, environ: Mapping[str, str]) -> dict[str, str]:
+        return {**os.environ, "WEBDATA_HOME": str(self.home), **environ}
 
     def call(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """Run a command in this process, which is faster."""

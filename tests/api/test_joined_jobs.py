@@ -61,12 +61,6 @@ def run_form(code: str, session: Any, url: str, out: str | Path) -> pd.DataFrame
     return df
 
 
-@pytest.fixture(scope="module", autouse=True)
-def preloaded() -> Iterator[None]:
-    yield
-    INTERPRETER.close()
-
-
 @contextmanager
 def caller(
     code: str, out: Path, *, base_url: str = "", key: str = "", url: str = SITE

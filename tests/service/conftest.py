@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.service import forked_workers as forks
 from tests.service import job_stores
+from tests.service.forked_workers import forked_workers
 from webdata_nb.contract.choices import ENGINES
 from webdata_nb.contract.local import SessionSettings
 from webdata_nb.contract.outcomes import TERMINAL
@@ -89,7 +89,7 @@ async def open_service(
     whole = ServiceSettings(data_dir=data_dir, mode=mode, **chosen)
     async with AsyncExitStack() as stack:
         if chosen["page_workers"] == 1:
-            stack.enter_context(forks.forked_workers())
+            stack.enter_context(forked_workers())
         running = await stack.enter_async_context(
             service(whole, 1, lifetime, lambda: None, clock=clock)
         )
@@ -106,13 +106,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     ):
         kinds = ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)]
         metafunc.parametrize("service_store", kinds, indirect=True)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def forking_interpreter() -> Iterator[None]:
-    """Stop the interpreter that forks page workers."""
-    yield
-    forks.INTERPRETER.close()
 
 
 @pytest.fixture(scope="session", autouse=True)
