@@ -8,7 +8,7 @@ import logging
 import sys
 import threading
 from html.parser import HTMLParser
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -119,12 +119,38 @@ def test_in_a_kernel_the_bar_is_one_output_that_ends_as_static_html() -> None:
         bar.paint(View("crawl <b>", 10, completed=5))
         bar.close(View("crawl <b>", 10, completed=10, ending="done"))
     """
+    [output] = outputs_of_cell(code)
+    assert output.output_type == "display_data"
+    assert Tags(output.data["text/html"]).text == "✓ crawl <b>:10/10 rows, 0 s"
+    assert "<script" not in output.data["text/html"]
+
+
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        # The table has the receipt of the bar, whose time began and ended elsewhere.
+        ("crawl https://site.test/: 3 rows; 2 credits; 10.0 s", "3/3 pages, 0 s"),
+        ("crawl https://site.test/: 2 rows; 2 credits; 9.9 s", "3 rows; 2 credits; 9.9 s"),
+        ("", "3 rows; 2 credits; 9.9 s"),
+    ],
+)
+def test_a_receipt_that_a_table_shows_leaves_the_bar(line: str, left: str) -> None:
+    code = f"""
+        from webdata_nb.toolkit.display.bars import Html, View, leave_receipt_to_table
+        summary = "3 rows; 2 credits; 9.9 s"
+        view = View("crawl", 3, completed=3, unit="pages", ending="done", summary=summary)
+        Html(view).close(view)
+        leave_receipt_to_table({line!r})
+    """
+    [output] = outputs_of_cell(code)
+    assert Tags(output.data["text/html"]).text == f"✓ crawl:{left}"
+
+
+def outputs_of_cell(code: str) -> Any:
+    """Return the outputs of a cell that a real kernel runs."""
     lines = "\n".join(line.strip() for line in code.splitlines())
     cell = {"cell_type": "code", "source": lines, "metadata": {}, "outputs": [], "id": "c1"}
     content = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     notebook = require_module("nbformat").reads(json.dumps(content), as_version=4)
     require_module("nbclient").NotebookClient(notebook, timeout=120).execute()
-    [output] = notebook.cells[0].outputs
-    assert output.output_type == "display_data"
-    assert Tags(output.data["text/html"]).text == "✓ crawl <b>:10/10 rows, 0 s"
-    assert "<script" not in output.data["text/html"]
+    return notebook.cells[0].outputs

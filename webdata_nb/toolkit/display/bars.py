@@ -10,6 +10,7 @@ import functools
 import html
 import logging
 import math
+import re
 import sys
 import threading
 import time
@@ -345,6 +346,7 @@ class _Ended:
 
 
 _ENDED_BARS: Final[list[_Ended]] = []
+_TIME: Final = re.compile(r"; \d+\.\d s$")
 
 
 def _close_output(output: CellOutput, view: View) -> None:
@@ -356,10 +358,12 @@ def _close_output(output: CellOutput, view: View) -> None:
 def leave_receipt_to_table(line: str) -> None:
     """Take a receipt line out of the bar above, as the table that is displayed now has it too.
 
-    Only in the cell that drew the bar, so that each cell has the line once.
+    Only in the cell that drew the bar, so that each cell has the line once. Their times differ: the
+    bar ends before the rows are stored.
     """
     for ended in _ENDED_BARS:
-        if ended.cell == _cell_number() and line.endswith(ended.view.summary):
+        summary = _TIME.sub("", ended.view.summary)
+        if ended.cell == _cell_number() and _TIME.sub("", line).endswith(summary):
             _ENDED_BARS.clear()
             ended.output.show(mime_bundle(replace(ended.view, summary="")))
 
