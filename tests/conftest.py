@@ -10,20 +10,24 @@ import gc
 import os
 import shutil
 import signal
+import ssl
+import subprocess
 import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
+import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import preloaded
 from tests.leaked_resources import MARK, Baseline, baseline, leftovers
-from tests.preloaded import PreloadedInterpreter
 from tests.requirements import in_ci
+from webdata_nb.toolkit import local
 from webdata_nb.toolkit import session as connections
 
 pytest_plugins = ["tests.site.fixtures", "tests.postgres"]
@@ -88,7 +92,16 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ |= {
         f"WEBDATA_{name}": "local" for name in ("ENGINE_ONE", "ENGINE_TWO", "ENGINE_THREE")
     }
-    os.environ |= {"TMPDIR": str(scratch), "WEBDATA_HOME": str(home), MARK: uuid.uuid4().hex}
+    # A client reads all certificates of the system, which takes 20 ms; no test needs any of them.
+    certificate = scratch / "one certificate.pem"
+    first, end, _others = Path(certifi.where()).read_text("ascii").partition(ssl.PEM_FOOTER)
+    certificate.write_text(first + end)
+    os.environ |= {
+        "TMPDIR": str(scratch),
+        "WEBDATA_HOME": str(home),
+        "SSL_CERT_FILE": str(certificate),
+        MARK: uuid.uuid4().hex,
+    }
     config.stash[_BASELINE] = baseline(scratch, home)
 
 
@@ -184,9 +197,24 @@ def resources_are_closed() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def forked_services() -> Iterator[None]:
+    """Fork the local services that this process starts; `started_services` starts them."""
+    with pytest.MonkeyPatch.context() as patch:
+        names = vars(subprocess) | {"Popen": preloaded.popen}
+        patch.setattr(local, "subprocess", SimpleNamespace(**names))
+        yield
+
+
+@pytest.fixture
+def started_services(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the interpreters of local services, as outside of tests."""
+    monkeypatch.setattr(local, "subprocess", subprocess)
+
+
+@pytest.fixture(scope="session", autouse=True)
 def nothing_left_behind(pytestconfig: pytest.Config) -> Iterator[None]:
     """Fail after the last test when something that the tests started still exists."""
     yield
-    PreloadedInterpreter.close_all()
+    preloaded.PreloadedInterpreter.close_all()
     if found := leftovers(pytestconfig.stash[_BASELINE]):
         pytest.fail("\n".join(("the tests left behind:", *found)), pytrace=False)

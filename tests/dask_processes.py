@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +15,16 @@ from distributed import Client
 from distributed.security import Security
 
 from tests.ports import free_port
+from tests.preloaded import CHECKOUT, PreloadedInterpreter
 from tests.processes import arguments_of
 
 _DEADLINE_S: Final = 180.0
+_INTERPRETER: Final = PreloadedInterpreter(
+    "import distributed.cli.dask_scheduler, distributed.cli.dask_worker, pandas\n"
+    "import webdata_nb.service.job_workers.cluster"
+)
+# The variables of its environment are in the configuration.
+_CODE: Final = "import dask; dask.config.refresh(); from {} import main; main()"
 
 
 class _Process:
@@ -31,11 +36,13 @@ class _Process:
 
     def _launch(self, *arguments: str) -> None:
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", self._module, *arguments],
+            self.process = _INTERPRETER.start(
+                _CODE.format(self._module),
+                *arguments,
+                command=["-m", self._module, *arguments],
                 stdout=log,
                 stderr=log,
-                cwd=Path(__file__).resolve().parent.parent,
+                cwd=CHECKOUT,
                 env=os.environ | scratch(self._folder) | self._environ,
             )
 

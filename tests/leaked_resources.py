@@ -31,7 +31,7 @@ class Baseline:
     """What existed before the first test, and where the tests' temporary files go."""
 
     scratch: Path
-    home: Path
+    files: frozenset[Path]
     threads: frozenset[int | None]
     children: frozenset[int]
 
@@ -40,7 +40,7 @@ def baseline(scratch: Path, home: Path) -> Baseline:
     """Record the threads and child processes of this process."""
     return Baseline(
         scratch,
-        home,
+        frozenset({home, *scratch.iterdir()}),
         frozenset(thread.ident for thread in threading.enumerate()),
         frozenset(child.pid for child in psutil.Process().children(recursive=True)),
     )
@@ -56,7 +56,7 @@ def leftovers(before: Baseline) -> list[str]:
     found += _remaining(lambda: _threads(before))
     found += _remaining(lambda: [_described(each) for each in _processes(before)])
     found += _remaining(
-        lambda: [str(path) for path in before.scratch.iterdir() if path != before.home]
+        lambda: [str(path) for path in before.scratch.iterdir() if path not in before.files]
     )
     return found
 

@@ -1,62 +1,114 @@
-"""Runs code in processes that need no time for imports: forks of an interpreter that has them."""
+"""Runs programs in processes that need no time for imports: forks of an interpreter with them."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 CHECKOUT: Final = Path(__file__).resolve().parent.parent
-# The code of the module runs, and its process ends, as those of any program.
-_PROGRAM: Final = """
+# The code of the module runs, and its process ends, as those of any program. The comment at the end
+# has the room for the command line of a program.
+_PROGRAM: Final = (
+    """
 {imports}
-from tests.preloaded import wait_for_code
-exec(wait_for_code({descriptor}), {{"__name__": "__main__"}})
+from tests.preloaded import wait_for_program
+exec(wait_for_program({parent}, {listener}), {{"__name__": "__main__"}})
 """
+    + "#" * (1 << 12)
+)
 _MAX_REQUEST_BYTES: Final = 1 << 17
+# Positions in /proc/self/stat, after the name of the program, of the place of the command line.
+_COMMAND_LINE: Final = slice(45, 47)
 
 
-class ForkedProcess:
-    """A process that runs, with the methods of `subprocess.Popen` that tests use."""
+class ForkedProcess(subprocess.Popen[Any]):
+    """A process of `PreloadedInterpreter.start`."""
 
-    def __init__(self, pid: int, exit_code: int) -> None:
-        self.pid = pid
-        self.returncode: int | None = None
-        self.exit_code = exit_code  # a pipe that can be read when the process has ended
+    def __init__(self, server: Path, code: str, command: Sequence[str], **options: Any) -> None:
+        self._server, self._code, self._lock = server, code, threading.Lock()
+        super().__init__([sys.executable, *command], **options)
 
-    def poll(self) -> int | None:
-        """Return the exit code, or None while the process runs."""
-        return self._read(0)
+    def _execute_child(
+        self,
+        words: Sequence[str],
+        executable: Any,
+        preexec_fn: Any,
+        _close_fds: Any,
+        pass_fds: Any,
+        folder: str | Path | None,
+        variables: Mapping[str, str] | None,
+        _startupinfo: Any,
+        _creationflags: Any,
+        shell: Any,
+        p2cread: int,
+        p2cwrite: int,
+        c2pread: int,
+        c2pwrite: int,
+        errread: int,
+        errwrite: int,
+        _restore_signals: Any,
+        gid: Any,
+        gids: Any,
+        uid: Any,
+        umask: Any,
+        start_new_session: bool,
+        process_group: int,
+    ) -> None:
+        others = [executable, preexec_fn, pass_fds or None, shell or None, gid, gids, uid]
+        assert [*others, umask] == [None] * len(others) + [-1], "not possible with a fork"
+        request = {
+            "code": self._code,
+            "words": words,
+            "variables": dict(os.environ if variables is None else variables),
+            "folder": str(folder or Path.cwd()),
+            "is_session": start_new_session,
+            "process_group": process_group,
+        }
+        message = json.dumps(request).encode()
+        assert len(message) <= _MAX_REQUEST_BYTES
+        given = enumerate((p2cread, c2pwrite, errwrite))
+        streams = [own if descriptor == -1 else descriptor for own, descriptor in given]
+        # The server sends the process id, and the exit code when the process has ended.
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.connect(str(self._server))
+            socket.send_fds(connection, [message], streams)
+            self.pid = int(connection.recv(20))
+            self.connection = connection.detach()
+        weakref.finalize(
+            self, os.close, self.connection
+        )  # other threads may wait for it until then
+        self._child_created = True
+        own: Any = self  # what the stubs of `Popen` do not have
+        own._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
 
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end of the process, and return its exit code."""
-        if (code := self._read(timeout)) is None:
-            raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
+    def _internal_poll(self, *_at_exit: Any, **_options: Any) -> int | None:
+        return self._exit_code_within(0)
+
+    def _wait(self, timeout: float | None) -> int:
+        if (code := self._exit_code_within(timeout)) is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
         return code
 
-    def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process if it still runs."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        """Kill the process."""
-        self.send_signal(signal.SIGKILL)
-
-    def _read(self, timeout: float | None) -> int | None:
-        if self.returncode is None and select.select([self.exit_code], [], [], timeout)[0]:
-            self.returncode = int(os.read(self.exit_code, 10))
-            os.close(self.exit_code)
+    def _exit_code_within(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self.connection], [], [], timeout)[0]:
+            with self._lock:
+                if self.returncode is None:
+                    self.returncode = int(os.read(self.connection, 20))
         return self.returncode
 
 
@@ -71,14 +123,10 @@ class PreloadedInterpreter:
     def __init__(self, imports: str) -> None:
         self._imports = imports
         self._server: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
 
     def start(
-        self,
-        code: str,
-        *arguments: str,
-        environ: Mapping[str, str] | None = None,
-        stdin: int | None = None,
-        output: tuple[int, int] = (1, 2),
+        self, code: str, *arguments: str, command: Sequence[str] = (), **options: Any
     ) -> ForkedProcess:
         """Run code in a process of its own.
 
@@ -86,117 +134,152 @@ class PreloadedInterpreter:
         ----------
         code
             A program; its first argument is `arguments[0]`.
-        environ
-            All variables; by default those of this process.
-        stdin
-            The descriptor of its standard input; by default it is empty.
-        output
-            The descriptors of its standard output and standard error.
+        command
+            The arguments of the interpreter that other processes see in its command line.
+        options
+            Those of `subprocess.Popen`, without the few that need another program. The standard
+            input is empty by default.
         """
-        if self._server is None:
-            self._launch()
-        variables = dict(os.environ if environ is None else environ)
-        request = json.dumps([code, arguments, variables]).encode()
-        assert len(request) <= _MAX_REQUEST_BYTES
-        exit_code, exit_code_writer = os.pipe()
-        descriptors = [exit_code_writer, *output, *(() if stdin is None else (stdin,))]
-        socket.send_fds(self._socket, [request], descriptors)
-        os.close(exit_code_writer)
-        return ForkedProcess(int(self._socket.recv(20)), exit_code)
+        options = {"stdin": subprocess.DEVNULL} | options
+        code = f"import sys; sys.argv[1:] = {list(arguments)}\n{code}"
+        return ForkedProcess(self.address(), code, command or ["-c", *arguments], **options)
 
     def run(
-        self,
-        code: str,
-        *arguments: str,
-        environ: Mapping[str, str] | None = None,
-        timeout: float = 120.0,
+        self, code: str, *arguments: str, timeout: float = 120.0, **options: Any
     ) -> subprocess.CompletedProcess[str]:
         """Run code in a process of its own, and wait for its end."""
-        with (
-            tempfile.TemporaryFile("w+", errors="replace") as out,
-            tempfile.TemporaryFile("w+", errors="replace") as err,
-        ):
-            output = (out.fileno(), err.fileno())
-            process = self.start(code, *arguments, environ=environ, output=output)
+        options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with self.start(code, *arguments, text=True, errors="replace", **options) as process:
             try:
-                process.wait(timeout)
+                out, err = process.communicate(timeout=timeout)
             finally:
                 process.kill()
-            out.seek(0)
-            err.seek(0)
-            return subprocess.CompletedProcess(
-                arguments, process.wait(timeout), out.read(), err.read()
+        return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+    def address(self) -> Path:
+        """Return where any process can ask for one, and launch the interpreter if needed."""
+        with self._lock:
+            if self._server is None:
+                self._launch()
+            return self._folder / "server"
+
+    def _launch(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="preloaded-"))
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._connection, parent = socket.socketpair()
+        with listener, parent:
+            listener.bind(str(self._folder / "server"))
+            listener.listen(100)
+            numbers = {"parent": parent.fileno(), "listener": listener.fileno()}
+            program = _PROGRAM.format(imports=self._imports, **numbers)
+            self._server = subprocess.Popen(
+                [sys.executable, "-c", program],
+                stdin=subprocess.DEVNULL,
+                pass_fds=list(numbers.values()),
+                cwd=CHECKOUT,
             )
+        self.running.append(self)
 
     @classmethod
     def close_all(cls) -> None:
         """Stop the interpreters of this process; what they have forked goes on."""
         while cls.running:
             interpreter = cls.running.pop()
-            interpreter._socket.close()
+            interpreter._connection.close()
             assert interpreter._server is not None
             interpreter._server.wait(60)
             interpreter._server = None
-
-    def _launch(self) -> None:
-        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with other:
-            program = _PROGRAM.format(imports=self._imports, descriptor=other.fileno())
-            self._server = subprocess.Popen(
-                [sys.executable, "-c", program],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[other.fileno()],
-                cwd=CHECKOUT,
-            )
-        self.running.append(self)
+            shutil.rmtree(interpreter._folder)
 
 
-# Runs commands of `webdata`.
-COMMANDS: Final = PreloadedInterpreter("import webdata_nb.__main__, webdata_nb.service.app, pandas")
-COMMAND: Final = "from webdata_nb.__main__ import main; raise SystemExit(main())"
+# For programs that use the package, its commands, and its services.
+PACKAGE: Final = PreloadedInterpreter(
+    "import pandas, webdata_nb.cli.doctor, webdata_nb.cli.service, webdata_nb.cli.tables\n"
+    "import webdata_nb.service.app, webdata_nb.toolkit.api"
+)
+_MODULE: Final = "import runpy; runpy.run_module({!r}, run_name='__main__', alter_sys=True)"
 
 
-def wait_for_code(descriptor: int) -> str:
-    """Fork for each request that a socket has; return the code of one in its own process only."""
-    exit_codes: dict[int, int] = {}
+def start_command(*words: str, module: str = "webdata_nb", **options: Any) -> ForkedProcess:
+    """Start a command of `webdata`, or of another module that runs it: `python -m MODULE WORDS`."""
+    return PACKAGE.start(_MODULE.format(module), *words, command=["-m", module, *words], **options)
+
+
+def popen(words: Sequence[str], **options: Any) -> ForkedProcess:
+    """Do what `subprocess.Popen` does for `[sys.executable, ..., "-m", MODULE, WORD...]`."""
+    module, *arguments = words[words.index("-m") + 1 :]
+    return start_command(*arguments, module=module, **options)
+
+
+def run_command(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command of `webdata`, and wait for its end."""
+    return PACKAGE.run(_MODULE.format("webdata_nb"), *words, **options)
+
+
+def wait_for_program(parent: int, listener: int) -> str:
+    """Fork for each request at a socket; return the program of one in its own process only."""
+    connections: dict[int, socket.socket] = {}
 
     def report(*_signal: object) -> None:
-        for pid in tuple(exit_codes):
+        for pid in tuple(connections):
             ended, status = 0, 0
             with suppress(ChildProcessError):  # a signal during this call has reaped it
                 ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                writer = exit_codes.pop(pid)
-                os.write(writer, str(os.waitstatus_to_exitcode(status)).encode())
-                os.close(writer)
+                with connections.pop(pid) as connection, suppress(OSError):  # its caller has ended
+                    connection.send(str(os.waitstatus_to_exitcode(status)).encode())
 
     signal.signal(signal.SIGCHLD, report)
-    server = socket.socket(fileno=descriptor)
+    server = socket.socket(fileno=listener)
     gc.collect()
     gc.freeze()  # else each process would visit, and so copy, all objects at its end
     while True:
-        request, descriptors, _flags, _address = socket.recv_fds(server, _MAX_REQUEST_BYTES, 4)
-        if not request:
-            raise SystemExit
-        exit_code, *streams = descriptors  # standard output, standard error, standard input
+        if select.select([parent, server.fileno()], [], [])[0] == [parent]:
+            raise SystemExit  # it has closed its end
+        connection, _ = server.accept()
+        message, streams, _flags, _address = socket.recv_fds(connection, _MAX_REQUEST_BYTES, 3)
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         child = os.fork()
         if child == 0:
             break
-        exit_codes[child] = exit_code
+        connections[child] = connection
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         for stream in streams:
             os.close(stream)
-        server.send(str(child).encode())
+    request = json.loads(message)
+    _become(request, streams)
+    connection.send(str(os.getpid()).encode())
+    for other in (server, connection, *connections.values()):
+        other.close()
+    os.close(parent)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
-    server.close()
-    for stream, number in zip(streams, (1, 2, 0), strict=False):
-        os.dup2(stream, number)
-    for other in (*streams, exit_code, *exit_codes.values()):
-        os.close(other)
-    code, arguments, variables = json.loads(request)
+    return str(request["code"])
+
+
+def _become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
+    """Turn this fork into a process as `subprocess.Popen` starts one."""
+    if request["is_session"]:
+        os.setsid()
+    if request["process_group"] != -1:
+        os.setpgid(0, request["process_group"])
+    # Others find a process by its command line.
+    figures = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    first, end = map(int, figures[_COMMAND_LINE])
+    line = "\0".join(request["words"]).encode()
+    assert len(line) < end - first
+    ctypes.memset(first, 0, end - first)
+    ctypes.memmove(first, line, len(line))
+    for number, descriptor in enumerate(streams):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    # The streams of the interpreter have the properties of its own descriptors.
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        errors = getattr(sys, name).errors
+        buffering = 1 if number == 2 else -1  # lines
+        stream = open(number, mode, buffering, errors=errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
+    os.chdir(request["folder"])
     os.environ.clear()
-    os.environ.update(variables)
-    sys.argv = ["-c", *arguments]
-    return str(code)
+    os.environ.update(request["variables"])
+    sys.argv = ["-c"]

@@ -10,11 +10,12 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 
 from tests.ports import free_port
+from tests.preloaded import start_command
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, key_hash
 from webdata_nb.service.ledger import Terms
 from webdata_nb.service.store.postgres.database import PostgresDatabase
@@ -24,6 +25,7 @@ CHECKOUT: Final = Path(__file__).resolve().parents[1]
 HEADERS: Final = {"Authorization": "Bearer wdk_alice"}
 # A service exits within 10 s on an idle machine; a loaded one takes longer.
 EXIT_S: Final = 60.0
+_MODULE: Final = "tests.patient_service"
 
 
 def headers_of(account: str) -> dict[str, str]:
@@ -80,24 +82,27 @@ class ReplicaProcess:
 
     def launch(self) -> None:
         """Start the process."""
-        program = [*self._run_in, sys.executable, "-m", "tests.patient_service"]
-        command = [*program, self._command]
-        options = ["--allow-network", "127.0.0.0/8"]
+        words = [self._command, "--allow-network", "127.0.0.0/8"]
         if self._command == "serve":
-            options += ["--mode", "team", "--host", self._host, "--port", str(self.port)]
+            words += ["--mode", "team", "--host", self._host, "--port", str(self.port)]
         if "--dask" not in self._options or self._command == "serve":
-            options += ["--data-dir", str(self._folder)]
-        options += ["--metrics", f"127.0.0.1:{self._metrics_port}", *self._options]
+            words += ["--data-dir", str(self._folder)]
+        words += ["--metrics", f"127.0.0.1:{self._metrics_port}", *self._options]
         self.launched_at = time.time()
         with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, *options],
-                stdout=log,
-                stderr=log,
-                cwd=CHECKOUT,
-                env=os.environ | self._variables,
-                process_group=0,
-            )
+            options: dict[str, Any] = {
+                "stdout": log,
+                "stderr": log,
+                "cwd": CHECKOUT,
+                "env": os.environ | self._variables,
+                "process_group": 0,
+            }
+            self.process: subprocess.Popen[Any]
+            if self._run_in:
+                command = [*self._run_in, sys.executable, "-m", _MODULE, *words]
+                self.process = subprocess.Popen(command, **options)
+            else:
+                self.process = start_command(*words, module=_MODULE, **options)
 
     def wait_ready(self) -> None:
         """Wait until the process responds."""

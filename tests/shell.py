@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.preloaded import COMMAND, COMMANDS
+from tests.preloaded import start_command
 from webdata_nb.__main__ import main
 from webdata_nb.settings import options
 from webdata_nb.toolkit import session
@@ -31,25 +32,28 @@ class Shell:
 
     def start(self, *words: str, **environ: str) -> subprocess.Popen[str]:
         """Start a command."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "webdata_nb", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            cwd=CHECKOUT,
-            env=self._variables(environ),
-        )
+        options: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "text": True,
+            "errors": "replace",
+            "cwd": CHECKOUT,
+            "env": self._variables(environ),
+        }
+        if any(name.startswith(("PYTHON", "LC_", "LANG")) for name in environ):
+            # An interpreter reads these at its start.
+            return subprocess.Popen([sys.executable, "-m", "webdata_nb", *words], **options)
+        return start_command(*words, **options)
 
     def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """Run a command in a process, and wait for its end."""
-        if any(name.startswith(("PYTHON", "LC_", "LANG")) for name in environ):
-            # An interpreter reads these at its start.
-            with self.start(*words, **environ) as process:
+        with self.start(*words, **environ) as process:
+            try:
                 out, err = process.communicate(timeout=TIMEOUT_S)
-            return subprocess.CompletedProcess(words, process.returncode, out, err)
-        return COMMANDS.run(COMMAND, *words, environ=self._variables(environ), timeout=TIMEOUT_S)
+            finally:
+                process.kill()
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     def _variables(self, environ: Mapping[str, str]) -> dict[str, str]:
         return {**os.environ, "WEBDATA_HOME": str(self.home), **environ}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, cast
@@ -46,31 +46,28 @@ class _Process:
         if self.returncode is not None:
             return self.returncode
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(self._forked.exit_code, ended.set)
+        loop.add_reader(self._forked.connection, ended.set)
         try:
             await ended.wait()
         finally:
-            loop.remove_reader(self._forked.exit_code)
+            loop.remove_reader(self._forked.connection)
         return self._forked.wait()
 
 
 async def _start(cpu_seconds: float, memory_bytes: int) -> WorkerProcess:
-    jobs, jobs_writer = os.pipe()
-    replies, replies_writer = os.pipe()
     forked = INTERPRETER.start(
         *(_CODE, str(cpu_seconds), str(memory_bytes)),
-        environ=python_environment(),
-        stdin=jobs,
-        output=(replies_writer, 2),
+        env=python_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
     )
-    os.close(jobs)
-    os.close(replies_writer)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=PIPE_BYTES)
     stdout, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(replies, "rb", 0)
+        lambda: asyncio.StreamReaderProtocol(reader), forked.stdout
     )
-    stdin, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(jobs_writer, "wb", 0))
+    stdin, _ = await loop.connect_write_pipe(asyncio.Protocol, forked.stdin)
     return WorkerProcess(cast("Any", _Process(forked, stdin, reader, stdout)))
 
 

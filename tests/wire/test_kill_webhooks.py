@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.preloaded import start_command
 from tests.service.webhooks.endpoint import Endpoint
 from tests.wire.waiting import TIMEOUT_S
 from webdata_nb.contract.events import verify_signature
@@ -41,8 +41,9 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 @contextmanager
 def process(settings: Settings, instant: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a service that dies at an instant; one that lives is asked to stop in the end."""
-    command = [sys.executable, "-m", "tests.wire.failing_service", str(settings.data_dir), instant]
-    with subprocess.Popen(command, cwd=CHECKOUT, stderr=subprocess.DEVNULL) as child:
+    options: dict[str, Any] = {"cwd": CHECKOUT, "stderr": subprocess.DEVNULL}
+    module = "tests.wire.failing_service"
+    with start_command(str(settings.data_dir), instant, module=module, **options) as child:
         try:
             yield child
         finally:

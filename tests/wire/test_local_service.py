@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from tests.preloaded import PACKAGE, start_command
 from tests.site.document import document
 from tests.wire.stub_local_service import StubLocalService, listening_socket
 from tests.wire.waiting import TIMEOUT_S, until
@@ -57,10 +58,12 @@ asyncio.run(main())
 
 # The same with blocking calls, and with a forked child that runs its exit functions.
 FORKING_CLIENT = """
-import json, os, sys
+import json, os, sys, warnings
 from webdata_nb import settings
 from webdata_nb.toolkit import local
 from webdata_nb.toolkit.bridge import synced
+
+warnings.simplefilter("ignore")  # a fork beside threads
 
 service = synced(local.ensure)(settings.current())
 running = synced(local.find)(settings.current())
@@ -103,8 +106,8 @@ def run_client(
     home: Path, *, program: str = CLIENT, **environ: str
 ) -> Iterator[subprocess.Popen[str]]:
     """Run the client program; it ends with the block at the latest."""
-    with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", program],
+    with PACKAGE.start(
+        program,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -124,8 +127,8 @@ def service_of_client(process: subprocess.Popen[str]) -> tuple[str, str, int]:
 
 
 def start_stub_service(data_dir: Path, options: tuple[str, ...]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.wire.stub_local_service", str(data_dir), *options]
-    return subprocess.Popen(command, cwd=CHECKOUT)
+    module = "tests.wire.stub_local_service"
+    return start_command(str(data_dir), *options, module=module, cwd=CHECKOUT)
 
 
 @contextlib.asynccontextmanager
@@ -145,6 +148,7 @@ async def stub_service(settings: Settings, *options: str) -> AsyncIterator[subpr
 
 
 @pytest.mark.smoke
+@pytest.mark.usefixtures("started_services")
 async def test_first_call_starts_service_and_second_finds_it(local_settings: Settings) -> None:
     assert await local.find(local_settings) is None
     first = await local.ensure(local_settings)
@@ -368,6 +372,7 @@ def test_service_environment_has_no_settings() -> None:
     assert {name for name in inherited if name != "PYTHONPATH"} == {"PATH", LEASE_SECONDS}
 
 
+@pytest.mark.usefixtures("started_services")
 async def test_service_process_has_no_key_and_no_terminal(
     local_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -529,6 +534,7 @@ async def test_proxy_variables_are_ignored(
 # failures to start
 
 
+@pytest.mark.usefixtures("started_services")
 async def test_failed_process_start_names_remote_service(
     local_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -547,6 +553,7 @@ async def test_newer_database_is_not_opened(local_settings: Settings) -> None:
         await local.ensure(local_settings)
 
 
+@pytest.mark.usefixtures("started_services")
 async def test_error_shows_end_of_log(local_settings: Settings) -> None:
     directory = local.resolve_data_directory(local_settings)
     directory.log.write_text("an old line\n")

@@ -20,7 +20,7 @@ from tests import postgres
 from tests.pgbouncer import PoolMode, pooler
 from tests.ports import free_port
 from tests.postgres import PostgresServer
-from tests.preloaded import COMMAND, COMMANDS
+from tests.preloaded import run_command
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, new_key
 from webdata_nb.service.settings import OPTIONS, InvalidSetting, Mode, team_store_url
 from webdata_nb.service.store.postgres.database import open_schema
@@ -37,7 +37,7 @@ def run(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.Compl
     variables = {name: text for name, text in os.environ.items() if not name.startswith("WEBDATA_")}
     variables |= {"WEBDATA_HOME": str(tmp_path)} | environment
     place = ("--data-dir", str(tmp_path / "data"))
-    return COMMANDS.run(COMMAND, *arguments, *place, environ=variables)
+    return run_command(*arguments, *place, env=variables)
 
 
 def check_refusal(result: subprocess.CompletedProcess[str], *words: str) -> None:

@@ -22,7 +22,7 @@ from psycopg.rows import dict_row
 
 from tests.planted_secrets import PlantedSecrets, cells, unpacked
 from tests.postgres import PostgresServer
-from tests.preloaded import COMMAND, COMMANDS
+from tests.preloaded import run_command, start_command
 from tests.service.conftest import Api, open_service
 from tests.service.webhooks.endpoint import Endpoint
 from tests.site.server import Site
@@ -107,17 +107,17 @@ class Deployment:
         return ["accounts", *words, *place]
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return COMMANDS.run(COMMAND, *self.command(*words), environ=self.environ())
+        return run_command(*self.command(*words), env=self.environ())
 
     def run_without_blobs(self, *words: str) -> subprocess.CompletedProcess[str]:
         environ = {**self.environ(), "WEBDATA_BLOBS": ""}
-        return COMMANDS.run(COMMAND, *self.command(*words), environ=environ)
+        return run_command(*self.command(*words), env=environ)
 
     def check(self) -> subprocess.CompletedProcess[str]:
         """Run `webdata store check`."""
         place = ["--data-dir", str(self.folder(self.names[0]))]
         place += [] if self.url is None else [self.url]
-        return COMMANDS.run(COMMAND, "store", "check", *place, environ=self.environ())
+        return run_command("store", "check", *place, env=self.environ())
 
     def environ(self) -> dict[str, str]:
         blobs = {} if self.blobs is None else {"WEBDATA_BLOBS": self.blobs}
@@ -125,14 +125,11 @@ class Deployment:
 
     def kill_at(self, line: str, *words: str) -> str:
         """Run a command, and kill it when it has printed a line."""
-        reader, writer = os.pipe()
-        with os.fdopen(reader) as stderr:
-            process = COMMANDS.start(
-                COMMAND, *self.command(*words), environ=self.environ(), output=(writer, writer)
-            )
-            os.close(writer)
-            seen = ""
-            for each in stderr:
+        seen = ""
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        command = self.command(*words)
+        with start_command(*command, env=self.environ(), text=True, **streams) as process:
+            for each in process.stdout or ():
                 seen += each
                 if line in each:
                     process.kill()

@@ -295,21 +295,18 @@ class Bar(StaticPainter):
         """Replace the bar by the last state, which tqdm would cut at the terminal's width."""
         self._bar.leave = False
         self._bar.close()
-        self._bar.write(_on_stderr(f"{_title(view)}: {status_line(view)}"), file=sys.stderr)
+        words = f"{_title(view)}: {status_line(view)}"
+        self._bar.write(encodable(words, sys.stderr), file=sys.stderr)
 
 
 def _bar_format(view: View) -> str:
     """Return tqdm's format of the line: our words, and a bar while there is something to fill."""
     bar = "{percentage:3.0f}%|{bar:20}| " if view.goal and not view.phase else ""
-    return _on_stderr(f"{_literal(_title(view))}: {bar}{_literal(status_line(view))}")
+    return encodable(f"{_literal(_title(view))}: {bar}{_literal(status_line(view))}", sys.stderr)
 
 
 def _title(view: View) -> str:
     return f"{_MARKS[view.ending]} {view.description}"
-
-
-def _on_stderr(text: str) -> str:
-    return encodable(text, sys.stderr)
 
 
 def _literal(text: str) -> str:
@@ -346,7 +343,6 @@ class _Ended:
 
 
 _ENDED_BARS: Final[list[_Ended]] = []
-_TIME: Final = re.compile(r"; \d+\.\d s$")
 
 
 def _close_output(output: CellOutput, view: View) -> None:
@@ -358,12 +354,11 @@ def _close_output(output: CellOutput, view: View) -> None:
 def leave_receipt_to_table(line: str) -> None:
     """Take a receipt line out of the bar above, as the table that is displayed now has it too.
 
-    Only in the cell that drew the bar, so that each cell has the line once. Their times differ: the
-    bar ends before the rows are stored.
+    Only in the cell that drew the bar, so that each cell has the line once; their times may differ.
     """
     for ended in _ENDED_BARS:
-        summary = _TIME.sub("", ended.view.summary)
-        if ended.cell == _cell_number() and _TIME.sub("", line).endswith(summary):
+        timeless = [re.sub(r"; \d+\.\d s$", "", text) for text in (line, ended.view.summary)]
+        if ended.cell == _cell_number() and timeless[0].endswith(timeless[1]):
             _ENDED_BARS.clear()
             ended.output.show(mime_bundle(replace(ended.view, summary="")))
 

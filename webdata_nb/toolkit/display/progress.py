@@ -134,8 +134,7 @@ class Listener:
             self._notice_shown = self.view.notice
             show_notice(self.view.notice, place())
         now = time.monotonic()
-        elapsed = int(now - self._began)
-        view = replace(self.view, elapsed=elapsed, cancel_requested=self._cancelling)
+        view = replace(self.view, elapsed=int(now - self._began), cancel_requested=self._cancelling)
         if view == self._painted_view:
             if self._painter is not None:
                 self._painter.poll_clicks()
