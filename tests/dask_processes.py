@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,15 +38,21 @@ class _Process:
 
     def _launch(self, *arguments: str) -> None:
         with self.log.open("ab") as log:
-            self.process = _INTERPRETER.start(
-                _CODE.format(self._module),
-                *arguments,
-                command=["-m", self._module, *arguments],
-                stdout=log,
-                stderr=log,
-                cwd=CHECKOUT,
-                env=os.environ | scratch(self._folder) | self._environ,
-            )
+            options: dict[str, Any] = {
+                "stdout": log,
+                "stderr": log,
+                "cwd": CHECKOUT,
+                "env": os.environ | scratch(self._folder) | self._environ,
+            }
+            self.process: subprocess.Popen[Any]
+            if any(name.startswith("DASK_") for name in self._environ):
+                # Its import reads how to log.
+                command = [sys.executable, "-m", self._module, *arguments]
+                self.process = subprocess.Popen(command, **options)
+            else:
+                words = ["-m", self._module, *arguments]
+                code = _CODE.format(self._module)
+                self.process = _INTERPRETER.start(code, *arguments, command=words, **options)
 
     def kill(self) -> None:
         """Kill the process with all that it started."""

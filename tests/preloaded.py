@@ -192,10 +192,12 @@ class PreloadedInterpreter:
             shutil.rmtree(interpreter._folder)
 
 
-# For programs that use the package, its commands, and its services.
+# For programs that use the package, its commands, and its services. One page worker is enough for
+# what a test lets a service do, and each takes a sixth of a second to import what it needs.
 PACKAGE: Final = PreloadedInterpreter(
     "import pandas, webdata_nb.cli.doctor, webdata_nb.cli.service, webdata_nb.cli.tables\n"
-    "import webdata_nb.service.app, webdata_nb.toolkit.api"
+    "import webdata_nb.service.app, webdata_nb.toolkit.api\n"
+    "import webdata_nb.service.work.job_processor as processor; processor.PAGE_WORKERS = 1"
 )
 _MODULE: Final = "import runpy; runpy.run_module({!r}, run_name='__main__', alter_sys=True)"
 
