@@ -113,7 +113,7 @@ def pytest_xdist_auto_num_workers() -> int | None:
     """
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
-    return 3 * (os.cpu_count() or 1)
+    return 2 * (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -198,7 +198,8 @@ def cancel_crawl(home: Path) -> CancelResult:
 def _wait_for_unread_page(workers: Sequence[psutil.Process]) -> None:
     """Wait until a page lies in the pipe of one of these processes, none of which reads."""
     late = time.monotonic() + TIMEOUT_S
-    while not any(map(_unread_bytes, workers)):
+    # On a slow machine, the service may have replaced one, as it had a page and did not go on.
+    while all(map(_is_alive, workers)) and not any(map(_unread_bytes, workers)):
         assert time.monotonic() < late
         time.sleep(0.01)
 

@@ -1,4 +1,4 @@
-"""The short version of `python -m benchmarks.soak`: a minute of mixed load in a full run."""
+"""The short version of `python -m benchmarks.soak`: 40 seconds of mixed load in a full run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def test_every_job_of_a_mixed_load_ends_and_nothing_accumulates(
     monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
 ) -> None:
-    seconds = 60.0 if in_ci() or pytestconfig.getoption("--all") else 20.0
+    seconds = 40.0 if in_ci() or pytestconfig.getoption("--all") else 20.0
     monkeypatch.setenv("TMPDIR", os.environ["TMPDIR"])  # which the soak changes
     report = asyncio.run(soak(seconds, seed=7))
     assert report.problems() == []
