@@ -59,17 +59,12 @@ _LOWEST_TESTS: Final = (
     "tests/stores",
     "tests/test_private_members.py",
 )
-# What depends most on the interpreter: event loops, threads, texts, dates, compiled libraries.
+# What depends most on the interpreter: event loops, threads, signatures, compiled libraries.
 _PART_OF_SUITE: Final = (
     *("-m", "not slow or smoke"),
     "tests/api",
-    "tests/cache",
     "tests/client",
-    "tests/contract",
     "tests/frames",
-    "tests/page",
-    "tests/service/crawl",
-    "tests/service/web",
     "tests/service/workers",
     "tests/test_bridge.py",
 )
@@ -250,6 +245,9 @@ def _run_short_suite(version: str, folder: Path, sources: Path, part: Sequence[s
     python = _python(folder, version)
     command = [*_installer(python, folder), *install[1:]]
     _twice(f"Python {version}: uv pip {' '.join(install)}", command, folder=sources)
+    # Once, what each of the parallel processes would compile: uv compiles nothing.
+    collect = [python, "-m", "pytest", "--collect-only", "--quiet", *part]
+    _run(f"Python {version}: collect the tests", collect, folder=sources)
     title = f"Python {version}: python {' '.join(tests)}"
     # As in the full suite of CI, the examples of Hypothesis are the same in each run.
     command = [python, *tests, "--hypothesis-seed=0", *part]
