@@ -277,7 +277,7 @@ def measure_wget(url: str) -> float:
 def main() -> int:
     """Print rounds, ratios, memory and the share of latency; return 1 below a floor."""
     arguments = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    arguments.add_argument("--rounds", type=int, default=3)
+    arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--peers", type=Path, default=Path(tempfile.gettempdir(), "crawl-peers"))
     arguments.add_argument("--small", action="store_true", help="300 pages, wget only")
     options = arguments.parse_args()

@@ -27,7 +27,7 @@ PROGRAMS: Final[dict[str, tuple[str, ...]]] = {
     "page_work": ("--small",),
     "status_reply": ("--blocks", "20"),
     "stores": ("--only", "pages", "--rounds", "3"),
-    "crawl_vs_peers": ("--small",),
+    "crawl_vs_peers": ("--small", "--rounds", "2"),
 }
 
 
