@@ -332,6 +332,7 @@ async def _run_deletion(
     from webdata_nb.service.blobs import open_blob_store
     from webdata_nb.service.creatives.enrich import FileStore
     from webdata_nb.service.encryption import FixedKeys, SecretCipher
+    from webdata_nb.service.errors import NoSuchAccount
     from webdata_nb.service.observability.metrics import Metrics
     from webdata_nb.service.segments.mover import SegmentSweep
     from webdata_nb.service.settings import LOCAL_ACCOUNT
@@ -339,13 +340,19 @@ async def _run_deletion(
     from webdata_nb.service.store.spool import SpoolDirectory
     from webdata_nb.service.work.retention import AccountDeletion, Janitor
 
-    cipher = SecretCipher(FixedKeys(()))  # a deletion reads no secrets
     async with (
         open_blob_store(blobs_url, place.directory) as blobs,
-        open_store(place.directory, cipher, place.url) as store,
+        # A deletion reads no secrets.
+        open_store(place.directory, SecretCipher(FixedKeys(())), place.url) as store,
         open_text_index(place.directory, store) as index,
     ):
-        found = await store.accounts.contents(name)
+        try:
+            found = await store.accounts.contents(name)
+        except NoSuchAccount:
+            # An earlier call may have been killed between freeing the name and erasing it.
+            if is_confirmed and await store.accounts.deleted(since=0):
+                await store.retention.erase()
+            raise
         if found.account_id == LOCAL_ACCOUNT:
             raise WebdataError(f"{name!r} is the account of a local service; delete its folder")
         if found.segments and blobs_url is None:
@@ -365,9 +372,7 @@ async def _run_deletion(
             )
             _print_columns(("", ""), facts)
             raise InvalidArgument(f"nothing was deleted; add --yes to delete the account {name!r}")
-        segments = None
-        if blobs_url is not None:
-            segments = SegmentSweep(store, blobs, Metrics(), clock=store.now)
+        segments = SegmentSweep(store, blobs, Metrics(), clock=store.now) if blobs_url else None
         deletion = AccountDeletion(
             store, index, files=FileStore(blobs), segments=segments, report=report
         )

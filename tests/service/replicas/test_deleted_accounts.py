@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import signal
 import sqlite3
 import subprocess
 import tempfile
@@ -22,7 +23,7 @@ from psycopg.rows import dict_row
 
 from tests.planted_secrets import PlantedSecrets, cells, unpacked
 from tests.postgres import PostgresServer
-from tests.preloaded import run_command, start_command
+from tests.preloaded import PACKAGE, run_command, start_command
 from tests.service.conftest import Api, open_service
 from tests.service.webhooks.endpoint import Endpoint
 from tests.site.server import Site
@@ -41,6 +42,20 @@ pytestmark = pytest.mark.slow
 DEADLINE_S: Final = 120.0
 # The answers of the command at which it is killed.
 LINES: Final = ("keys of", "its jobs", "local search", "its files", "any more")
+KILLED_DELETION: Final = """
+import os, signal
+from webdata_nb.__main__ import main
+from webdata_nb.service.store.sql.accounts import AccountStore
+
+clear = AccountStore.clear
+
+async def clear_and_die(*arguments, **options):
+    await clear(*arguments, **options)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+AccountStore.clear = clear_and_die
+main()
+"""
 KINDS: Final = (
     *("name", "key", "path", "title", "text", "raw", "query", "selector", "header", "cookie"),
     *("hook", "signature", "idempotency", "host", "robots", "running", "waiting", "private"),
@@ -136,6 +151,12 @@ class Deployment:
                     break
             process.wait(DEADLINE_S)
         return seen
+
+    def kill_when_the_name_is_free(self, *words: str) -> None:
+        """Run a deletion, and kill it before it erases the name."""
+        ended = PACKAGE.run(KILLED_DELETION, *self.command(*words), env=self.environ())
+        # An earlier kill may have come as late.
+        assert ended.returncode == -signal.SIGKILL or "no account named" in ended.stderr
 
     def written(self) -> dict[str, bytes]:
         """Return what is stored anywhere: files, cells and rows, with what they compress."""
@@ -452,6 +473,9 @@ async def test_a_deleted_account_leaves_no_word(
         await apis[0].get("/v1/jobs", headers=alice.headers)
         for line in killed:
             await asyncio.to_thread(deployment.kill_at, line, "delete", alice.name, "--yes")
+        if killed:
+            words = ("delete", alice.name, "--yes")
+            await asyncio.to_thread(deployment.kill_when_the_name_is_free, *words)
         result = await asyncio.to_thread(deployment.run, "delete", alice.name, "--yes")
         # The last kill may come too late.
         assert result.returncode == 0 or (killed and "no account named" in result.stderr)

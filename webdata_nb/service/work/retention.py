@@ -146,7 +146,6 @@ class Janitor:
 
 # How long a deletion waits for calls: longer than any call may take.
 CALLS_S: Final = 300.0
-_CALLS_POLL_S: Final = 0.5
 _CANCELLED: Final = 100
 
 
@@ -230,11 +229,9 @@ class AccountDeletion:
         store = self._store
         deadline = monotonic() + CALLS_S
         is_reported = False
-        while (
-            ends_at := await store.accounts.end_of_calls(account_id, now=store.now())
-        ) is not None:
+        while (end := await store.accounts.end_of_calls(account_id, now=store.now())) is not None:
             if not is_reported:
-                left = max(0.0, ends_at - store.now())
+                left = max(0.0, end - store.now())
                 self._report(f"a call is under way; waiting for its end, {left:.0f} s at most")
                 is_reported = True
             if monotonic() > deadline:
@@ -242,4 +239,4 @@ class AccountDeletion:
                     f"a call of the account is still under way after {CALLS_S:.0f} s; run the "
                     "command again"
                 )
-            await asyncio.sleep(_CALLS_POLL_S)
+            await asyncio.sleep(0.5)
