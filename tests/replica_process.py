@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import httpx
 
+from tests import preloaded
 from tests.ports import free_port
-from tests.preloaded import start_command
 from webdata_nb.service.encryption import FixedKeys, SecretCipher, key_hash
 from webdata_nb.service.ledger import Terms
 from webdata_nb.service.store.postgres.database import PostgresDatabase
@@ -25,7 +25,6 @@ CHECKOUT: Final = Path(__file__).resolve().parents[1]
 HEADERS: Final = {"Authorization": "Bearer wdk_alice"}
 # A service exits within 10 s on an idle machine; a loaded one takes longer.
 EXIT_S: Final = 60.0
-_MODULE: Final = "tests.patient_service"
 
 
 def headers_of(account: str) -> dict[str, str]:
@@ -90,19 +89,15 @@ class ReplicaProcess:
         words += ["--metrics", f"127.0.0.1:{self._metrics_port}", *self._options]
         self.launched_at = time.time()
         with self.log_path.open("ab") as log:
-            options: dict[str, Any] = {
-                "stdout": log,
-                "stderr": log,
-                "cwd": CHECKOUT,
-                "env": os.environ | self._variables,
-                "process_group": 0,
-            }
-            self.process: subprocess.Popen[Any]
-            if self._run_in:
-                command = [*self._run_in, sys.executable, "-m", _MODULE, *words]
-                self.process = subprocess.Popen(command, **options)
-            else:
-                self.process = start_command(*words, module=_MODULE, **options)
+            start = subprocess.Popen if self._run_in else preloaded.popen
+            self.process: subprocess.Popen[Any] = start(
+                [*self._run_in, sys.executable, "-m", "tests.patient_service", *words],
+                stdout=log,
+                stderr=log,
+                cwd=CHECKOUT,
+                env=os.environ | self._variables,
+                process_group=0,
+            )
 
     def wait_ready(self) -> None:
         """Wait until the process responds."""

@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.preloaded import start_command
+from tests import preloaded
 from webdata_nb.__main__ import main
 from webdata_nb.settings import options
 from webdata_nb.toolkit import session
@@ -32,19 +31,19 @@ class Shell:
 
     def start(self, *words: str, **environ: str) -> subprocess.Popen[str]:
         """Start a command."""
-        options: dict[str, Any] = {
-            "stdin": subprocess.DEVNULL,
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.PIPE,
-            "text": True,
-            "errors": "replace",
-            "cwd": CHECKOUT,
-            "env": self._variables(environ),
-        }
-        if any(name.startswith(("PYTHON", "LC_", "LANG")) for name in environ):
-            # An interpreter reads these at its start.
-            return subprocess.Popen([sys.executable, "-m", "webdata_nb", *words], **options)
-        return start_command(*words, **options)
+        # An interpreter reads some variables at its start.
+        is_read = any(name.startswith(("PYTHON", "LC_", "LANG")) for name in environ)
+        start = subprocess.Popen if is_read else preloaded.popen
+        return start(
+            [sys.executable, "-m", "webdata_nb", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            cwd=CHECKOUT,
+            env=self._variables(environ),
+        )
 
     def run(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """Run a command in a process, and wait for its end."""
