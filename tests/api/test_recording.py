@@ -176,7 +176,8 @@ def test_new_recording_replaces_old_and_omits_failures(
     for wrong in (5, "", tmp_path / "none"):
         with pytest.raises(InvalidArgument, match="folder"):
             replay(wrong)  # type: ignore[arg-type]
-    next(tmp_path.glob("*.parquet")).write_bytes(b"no")
+    for stored in tmp_path.glob("*.parquet"):
+        stored.write_bytes(b"no")
     with replay(tmp_path), pytest.raises(NotRecorded, match="cannot be read"):
         search_df("a")
 
