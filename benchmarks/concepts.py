@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -99,11 +99,21 @@ class Source:
         }
 
     @cached_property
+    def nodes(self) -> dict[str, list[ast.AST]]:
+        """All nodes of each file."""
+        return {path: [*ast.walk(tree)] for path, tree in self.trees.items()}
+
+    @cached_property
+    def texts(self) -> dict[str, list[str]]:
+        """The texts of each file: constants, and the constant parts of an f-string joined."""
+        return {path: [*_texts(nodes)] for path, nodes in self.nodes.items()}
+
+    @cached_property
     def classes(self) -> dict[str, list[ast.ClassDef]]:
         """The classes by name."""
         found: dict[str, list[ast.ClassDef]] = defaultdict(list)
-        for tree in self.trees.values():
-            for node in ast.walk(tree):
+        for nodes in self.nodes.values():
+            for node in nodes:
                 if isinstance(node, ast.ClassDef):
                     found[node.name].append(node)
         return found
@@ -111,14 +121,15 @@ class Source:
 
 def code_lines(source: Source) -> int:
     """Count lines that hold code: no blank lines, comments or docstrings."""
-    return sum(code_lines_of(path) for path in source.files)
+    files = zip(source.files, source.nodes.values(), strict=True)
+    return sum(_code_lines_of(path, nodes) for path, nodes in files)
 
 
-def code_lines_of(path: Path) -> int:
+def _code_lines_of(path: Path, nodes: Iterable[ast.AST]) -> int:
     """Count the lines of one file that hold code."""
     docstring_lines = {
         number
-        for node in _docstrings(ast.parse(path.read_text("utf-8")))
+        for node in _docstrings(nodes)
         for number in range(node.lineno, (node.end_lineno or 0) + 1)
     }
     with path.open("rb") as stream:
@@ -144,7 +155,7 @@ def crawl_paths(source: Source) -> list[str]:
     """Return the paths that start a crawl: those of `contract/paths.py` without a part to fill."""
     return sorted(
         text
-        for text in _texts(source.trees["contract/paths.py"])
+        for text in source.texts["contract/paths.py"]
         if text.startswith("/") and "crawl" in text and "{" not in text
     )
 
@@ -169,12 +180,13 @@ def codecs(source: Source) -> list[str]:
         if any(_is_data(node) for node in nodes)
     }
     found = []
-    for path, tree in source.trees.items():
+    for path, nodes in source.nodes.items():
         if path.startswith("service/store/"):
             continue
-        written = set[str]().union(*(_written_fields(node) for node in _functions(tree)))
-        own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-        for name in set().union(*(_read_classes(node, fields) for node in _functions(tree))):
+        functions = [*_functions(nodes)]
+        written = set[str]().union(*(_written_fields(node) for node in functions))
+        own = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
+        for name in set().union(*(_read_classes(node, fields) for node in functions)):
             candidates = own & fields.keys() if name == "cls" else {name}
             if any(
                 len(fields[one] & written) >= _LEAST_FIELDS or ("asdict" in written and one in own)
@@ -193,12 +205,11 @@ def html_readers(source: Source) -> list[str]:
     """
     return [
         path
-        for path, tree in source.trees.items()
+        for path, nodes in source.nodes.items()
         if any(
-            isinstance(node, ast.ClassDef) and "HTMLParser" in _base_names(node)
-            for node in ast.walk(tree)
+            isinstance(node, ast.ClassDef) and "HTMLParser" in _base_names(node) for node in nodes
         )
-        or any(_TAG_PATTERN.search(pattern) for pattern in _patterns(tree))
+        or any(_TAG_PATTERN.search(pattern) for pattern in _patterns(nodes))
     ]
 
 
@@ -206,8 +217,8 @@ def json_ld_readers(source: Source) -> list[str]:
     """Return the modules that read the nodes of JSON-LD: they name `@type` or `@graph`."""
     return [
         path
-        for path, tree in source.trees.items()
-        if any(text in {"@type", "@graph"} or '"@type"' in text for text in _texts(tree))
+        for path, texts in source.texts.items()
+        if any(text in {"@type", "@graph"} or '"@type"' in text for text in texts)
     ]
 
 
@@ -218,10 +229,10 @@ def table_readers(source: Source) -> list[str]:
     """
     return [
         path
-        for path, tree in source.trees.items()
+        for path, texts in source.texts.items()
         if not path.startswith("page/documents/")
         and not path.startswith("service/documents/")
-        and any(text in _SPANS for text in _texts(tree))
+        and any(text in _SPANS for text in texts)
     ]
 
 
@@ -264,8 +275,8 @@ def retry_policies(source: Source) -> list[str]:
     """Return the places that make a `BackoffPolicy`."""
     return [
         f"{path}:{node.lineno}"
-        for path, tree in source.trees.items()
-        for node in ast.walk(tree)
+        for path, nodes in source.nodes.items()
+        for node in nodes
         if isinstance(node, ast.Call) and _name(node.func) == "BackoffPolicy"
     ]
 
@@ -286,9 +297,9 @@ def option_mentions(source: Source) -> float:
     ).stdout
     options = {flag.replace("-", "_") for flag in _FLAG.findall(help_text)} - {"help"}
     mentions: Counter[str] = Counter()
-    for path, tree in source.trees.items():
+    for path, nodes in source.nodes.items():
         if _START_OPTIONS.fullmatch(path.removesuffix(".py")):
-            mentions.update(_mentioned(tree))
+            mentions.update(_mentioned(nodes))
     counts = [max(mentions[option], mentions[f"{option}s"]) for option in options]
     return statistics.median(counts) - 1
 
@@ -297,9 +308,9 @@ def refusals(source: Source) -> list[str]:
     """Return the sentences that refuse a combination of options of a call."""
     return [
         f"{path}: {text}"
-        for path, tree in source.trees.items()
+        for path, texts in source.texts.items()
         if path.startswith(_REFUSING)
-        for text in _texts(tree)
+        for text in texts
         if _REFUSAL.search(text)
     ]
 
@@ -310,14 +321,14 @@ def single_use_share(source: Source) -> float:
     A function with nothing but a docstring, such as of a protocol, is none.
     """
     total = single = 0
-    for tree in source.trees.values():
+    for nodes in source.nodes.values():
         references: Counter[str] = Counter()
-        for node in ast.walk(tree):
+        for node in nodes:
             if isinstance(node, ast.Name):
                 references[node.id] += 1
             elif isinstance(node, ast.Attribute):
                 references[node.attr] += 1
-        for function in _functions(tree):
+        for function in _functions(nodes):
             if all(_is_text(statement) for statement in function.body):
                 continue
             total += 1
@@ -330,24 +341,24 @@ def single_importer_modules(source: Source) -> list[str]:
     """Return the modules that exactly one other module of the package imports."""
     importers: dict[str, set[str]] = defaultdict(set)
     modules = {_module_name(path) for path in source.trees}
-    for path, tree in source.trees.items():
+    for path, nodes in source.nodes.items():
         importer = _module_name(path)
-        for name in _imported_names(tree):
+        for name in _imported_names(nodes):
             if name in modules and name != importer:
                 importers[name].add(importer)
     packages = {name for name in modules if any(other.startswith(f"{name}.") for other in modules)}
     return sorted(name for name in modules - packages if len(importers[name]) == 1)
 
 
-def _functions(tree: ast.AST) -> Iterator[Function]:
-    for node in ast.walk(tree):
+def _functions(nodes: Iterable[ast.AST]) -> Iterator[Function]:
+    for node in nodes:
         if isinstance(node, Function):
             yield node
 
 
-def _docstrings(tree: ast.AST) -> Iterator[ast.stmt]:
+def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
     """Yield the texts that stand as statements: docstrings, also of constants."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | Function):
             yield from (statement for statement in node.body if _is_text(statement))
 
@@ -360,10 +371,9 @@ def _is_text(statement: ast.stmt) -> bool:
     )
 
 
-def _texts(tree: ast.AST) -> Iterator[str]:
-    """Yield the texts of a module: constants, and the constant parts of an f-string joined."""
-    left_out = {id(node) for statement in _docstrings(tree) for node in ast.walk(statement)}
-    for node in ast.walk(tree):
+def _texts(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    left_out = {id(node) for statement in _docstrings(nodes) for node in ast.walk(statement)}
+    for node in nodes:
         if id(node) in left_out:
             continue
         if isinstance(node, ast.JoinedStr):
@@ -375,9 +385,9 @@ def _texts(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-def _patterns(tree: ast.AST) -> Iterator[str]:
+def _patterns(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the patterns that a module compiles."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and _name(node.func) == "compile" and node.args:
             for part in ast.walk(node.args[0]):
                 if isinstance(part, ast.Constant) and isinstance(part.value, str | bytes):
@@ -387,6 +397,8 @@ def _patterns(tree: ast.AST) -> Iterator[str]:
 
 def _name(node: ast.expr) -> str:
     """Return the last part of a name: `Protocol` of `typing.Protocol[T]`."""
+    if isinstance(node, ast.Name):  # most are one
+        return node.id
     return ast.unparse(node).split("[")[0].rsplit(".", 1)[-1]
 
 
@@ -511,8 +523,8 @@ def _is_part(node: ast.AST, unpacked: Collection[str]) -> bool:
     return isinstance(node, ast.Name) and node.id in unpacked
 
 
-def _mentioned(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _mentioned(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         name: object = None
         if isinstance(node, ast.arg | ast.keyword):
             name = node.arg
@@ -527,9 +539,9 @@ def _module_name(path: str) -> str:
     return name.removesuffix(".__init__")
 
 
-def _imported_names(tree: ast.Module) -> Iterator[str]:
+def _imported_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield every dotted name that a module imports, whether it is a module or not."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

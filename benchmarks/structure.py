@@ -60,7 +60,7 @@ def main() -> int:
     elif arguments.list:
         print(*concepts.listed(concepts.Source(CHECKOUT))[arguments.list], sep="\n")
     else:
-        figures = measure(CHECKOUT)
+        figures = measure(concepts.Source(CHECKOUT))
         if arguments.write_limits:
             write_limits(figures)
         before = measure_commit(arguments.against) if arguments.against else {}
@@ -105,12 +105,11 @@ def write_limits(figures: Mapping[str, float]) -> None:
 def measure_commit(commit: str) -> dict[str, float]:
     """Measure another commit, in a worktree of its own."""
     with worktree(commit) as tree:
-        return measure(tree)
+        return measure(concepts.Source(tree))
 
 
-def measure(checkout: Path) -> dict[str, float]:
-    """Return every figure of the package in `checkout`."""
-    source = concepts.Source(checkout)
+def measure(source: concepts.Source) -> dict[str, float]:
+    """Return every figure of a package."""
     return {
         "lines of code": concepts.code_lines(source),
         "files": len(source.files),
@@ -119,7 +118,7 @@ def measure(checkout: Path) -> dict[str, float]:
         "private functions called from one place, %": round(
             100 * concepts.single_use_share(source), 1
         ),
-        **trace_in_subprocess(checkout),
+        **trace_in_subprocess(source.checkout),
     }
 
 

@@ -13,10 +13,15 @@ CHECKOUT: Final = Path(__file__).resolve().parents[1]
 BOUNDS: Final = structure.ceilings()
 
 
+@pytest.fixture(scope="module")
+def source() -> concepts.Source:
+    return concepts.Source(CHECKOUT)
+
+
 @pytest.mark.slow
-def test_no_figure_is_above_its_limit() -> None:
+def test_no_figure_is_above_its_limit(source: concepts.Source) -> None:
     """`python -m benchmarks.structure --list NAME` prints what most of them count."""
-    figures = structure.measure(CHECKOUT)
+    figures = structure.measure(source)
     assert figures.keys() == BOUNDS.keys()
     assert not structure.above_limits(figures)
 
@@ -26,9 +31,8 @@ def test_no_limit_is_below_its_ceiling() -> None:
 
 
 @pytest.mark.slow
-def test_forms_of_a_page_are_those_of_the_package() -> None:
+def test_forms_of_a_page_are_those_of_the_package(source: concepts.Source) -> None:
     """A form that was renamed is renamed in the list; one that is gone is deleted from it."""
-    source = concepts.Source(CHECKOUT)
     missing = set(concepts.FORMS_OF_A_PAGE) - set(concepts.forms_of_a_page(source))
     assert not missing
 
