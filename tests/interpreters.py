@@ -62,7 +62,10 @@ _LOWEST_TESTS: Final = (
 # What depends most on the interpreter: event loops, threads, signatures, compiled libraries.
 _PART_OF_SUITE: Final = (
     *("-m", "not slow or smoke"),
-    "tests/api",
+    "tests/api/test_documentation_code.py",
+    "tests/api/test_frame_accessor.py",
+    "tests/api/test_sessions.py",
+    "tests/api/test_signatures.py",
     "tests/client",
     "tests/frames",
     "tests/service/workers",
