@@ -44,11 +44,16 @@ def test_records_of_generated_sites_held_out() -> None:
     check(Result.of(read_sites(ours, [site(seed) for seed in HELD_OUT])))
 
 
+@pytest.fixture(scope="module")
+def html() -> dict[str, bytes]:
+    """Give the HTML of all labelled pages by their key."""
+    return html_of(require("corpora"), labelled_pages())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("split", ["dev", "held_out"])
-def test_records_of_labelled_pages(split: str) -> None:
-    pages = labelled_pages(split)
-    result = Result.of(read_labelled(ours, pages, html_of(require("corpora"), pages)))
+def test_records_of_labelled_pages(split: str, html: dict[str, bytes]) -> None:
+    result = Result.of(read_labelled(ours, labelled_pages(split), html))
     assert mean(result.records) >= LABELLED_F1, result.line(split)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from functools import cached_property
 from html.parser import HTMLParser
 from urllib.parse import urljoin, urlsplit
 
@@ -24,15 +25,19 @@ class Page(HTMLParser):
         super().__init__()
         self.url = url
         self.text = ""
-        self.attributes: set[str] = set()
+        self._values: set[str] = set()
         self.feed(html.decode("utf-8", "replace"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         del tag
-        self.attributes |= {urljoin(self.url, value) for _, value in attrs if value}
+        self._values |= {value for _, value in attrs if value}
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+    @cached_property
+    def attributes(self) -> set[str]:
+        return {urljoin(self.url, value) for value in self._values}
 
 
 def perfect(of: Site) -> list[Predicted]:

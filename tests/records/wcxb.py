@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -37,17 +38,22 @@ class Label:
     text: str
     cut: bool
 
-    def typed(self) -> set[str]:
+    def typed(self) -> frozenset[str]:
         """Return the keys of the numbers and dates that the text may stand for."""
-        found = set()
-        for form in _DATES:
-            try:
-                found.add(f"day:{datetime.strptime(self.text, form).date()}")  # noqa: DTZ007
-            except ValueError:
-                continue
-        if len(self.text) < 20 and not found:
-            found |= {f"number:{number}" for number in numbers_in(self.text)}
-        return found
+        return _typed(self.text)
+
+
+@cache
+def _typed(text: str) -> frozenset[str]:
+    found = set()
+    for form in _DATES:
+        try:
+            found.add(f"day:{datetime.strptime(text, form).date()}")  # noqa: DTZ007
+        except ValueError:
+            continue
+    if len(text) < 20 and not found:
+        found |= {f"number:{number}" for number in numbers_in(text)}
+    return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)
