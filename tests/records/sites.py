@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
 from html import escape
 from typing import Final
 
@@ -766,6 +767,7 @@ LAYOUTS: Final[tuple[Callable[[_Draft], None], ...]] = (
 _BY_PAGE: Final = frozenset({"detail_pages", "key_value_pages"})
 
 
+@cache
 def site(seed: int) -> Site:
     """Generate the site of a seed; each layout has every 20th pair of an even and an odd seed."""
     look = Markup(seed)
