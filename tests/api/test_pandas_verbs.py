@@ -197,10 +197,11 @@ def to_json(df: pd.DataFrame, _folder: Path) -> None:
 
 
 def to_excel(df: pd.DataFrame, folder: Path) -> None:
-    for engine in ("openpyxl", None):
-        df.to_excel(folder / "x.xlsx", engine=engine)
-        assert list(pd.read_excel(folder / "x.xlsx", index_col=0).columns) == list(df.columns)
-    df.to_excel(BytesIO())
+    path, buffer = folder / "x.xlsx", BytesIO()
+    df.to_excel(path, engine="openpyxl")
+    df.to_excel(buffer)
+    for target in (path, buffer):
+        assert list(pd.read_excel(target, index_col=0).columns) == list(df.columns)
 
 
 def to_csv(df: pd.DataFrame, folder: Path) -> None:
