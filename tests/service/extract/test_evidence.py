@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from cProfile import Profile
 from random import Random
 from typing import Any
 
@@ -172,18 +172,9 @@ def _calls(page: str) -> int:
     }  # fmt: skip
     if "button" in page:
         data["availability"] = "OutOfStock"
-    count = 0
-
-    def count_call(_frame: object, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event in {"call", "c_call"}
-
-    sys.setprofile(count_call)
-    try:
-        find_evidence(page, data)
-    finally:
-        sys.setprofile(None)
-    return count
+    profile = Profile()
+    profile.runcall(find_evidence, page, data)
+    return sum(entry.callcount for entry in profile.getstats())
 
 
 @pytest.mark.slow
