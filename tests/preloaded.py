@@ -199,6 +199,15 @@ PACKAGE: Final = PreloadedInterpreter(
     "import webdata_nb.service.app, webdata_nb.toolkit.api\n"
     "import webdata_nb.service.work.job_processor as processor; processor.PAGE_WORKERS = 1"
 )
+# jsonschema imports this module for formats that no test checks. It compiles 38 grammars, which
+# takes more than a second.
+WITHOUT_GRAMMARS: Final = (
+    "import sys, types; sys.modules['rfc3987_syntax'] = types.ModuleType('rfc3987_syntax')\n"
+)
+# For programs that run notebooks; a kernel is a process of its own.
+NOTEBOOKS: Final = PreloadedInterpreter(
+    WITHOUT_GRAMMARS + "import nbmake.pytest_plugin, papermill.cli, pytest"
+)
 _MODULE: Final = "import runpy; runpy.run_module({!r}, run_name='__main__', alter_sys=True)"
 
 
@@ -208,9 +217,21 @@ def start_command(*words: str, module: str = "webdata_nb", **options: Any) -> Fo
 
 
 def popen(words: Sequence[str], **options: Any) -> ForkedProcess:
-    """Do what `subprocess.Popen` does for `[sys.executable, ..., "-m", MODULE, WORD...]`."""
+    """Do what `subprocess.Popen` does for `[sys.executable, ..., "-m", MODULE, WORD...]`.
+
+    Or for `[sys.executable, "-c", CODE, ARGUMENT...]`.
+    """
+    if words[1] == "-c":
+        return PACKAGE.start(*words[2:], **options)
     module, *arguments = words[words.index("-m") + 1 :]
     return start_command(*arguments, module=module, **options)
+
+
+def run_notebook(
+    module: str, *words: str, timeout: float = 360.0, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program that runs notebooks, `python -m MODULE WORDS`, and wait for its end."""
+    return NOTEBOOKS.run(_MODULE.format(module), *words, timeout=timeout, **options)
 
 
 def run_command(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:

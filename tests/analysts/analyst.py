@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any, Final
 import openpyxl
 import pyarrow.parquet as pq
 
+from tests.preloaded import run_notebook
 from tests.site.plain_audit import PlainSite
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
@@ -39,15 +38,11 @@ class Analyst:
         """Run a notebook with papermill; return the cells that it ran."""
         made = self.folder / f"{name}.ran.ipynb"
         given = [text for item in parameters.items() for text in ("-p", *item)]
-        command = (sys.executable, "-m", "papermill", "--no-progress-bar", *given)
-        done = subprocess.run(
-            [*command, str(FOLDER / f"{name}.ipynb"), str(made)],
+        done = run_notebook(
+            *("papermill", "--no-progress-bar", *given, str(FOLDER / f"{name}.ipynb"), str(made)),
             cwd=self.folder,
             env=self.environment,
-            capture_output=True,
-            text=True,
             timeout=TIMEOUT_S,
-            check=False,
         )
         assert done.returncode == 0, done.stderr[-3000:]
         ran = cells(made)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.notebooks import reference_calls
+from tests.preloaded import PACKAGE, run_notebook
 from tests.requirements import require_module
 from tests.wire_service import WireService
 
@@ -128,6 +129,11 @@ class HostFolder:
         )
         assert done.returncode == 0, done.stdout + done.stderr
 
+    def run_code(self, code: str) -> None:
+        """Run a program to its end, which must be a good one, without a start of Python."""
+        done = PACKAGE.run(code, cwd=self.folder, env=self.env, timeout=_TIMEOUT_S)
+        assert done.returncode == 0, done.stdout + done.stderr
+
     def write(self, name: str, text: str) -> Path:
         (self.folder / name).write_text(text, encoding="utf-8")
         return self.folder / name
@@ -173,7 +179,10 @@ def test_the_same_frames_from_a_program(
         require_module(host)
     if host == "fork" and not hasattr(os, "fork"):
         pytest.skip("no fork on this system")
-    host_folder.run(host_folder.write("program.py", SCRIPTS[host]))
+    if host == "script":
+        host_folder.run(host_folder.write("program.py", SCRIPTS[host]))
+    else:
+        host_folder.run_code(SCRIPTS[host])
     assert_equal(host_folder.frames, expected_frames)
 
 
@@ -189,14 +198,16 @@ def test_the_same_frames_from_papermill_with_static_bars(
     notebook.metadata["language_info"] = {"name": "python"}
     source = host_folder.write("in.ipynb", nbformat.writes(notebook))
     made = host_folder.folder / "out.ipynb"
-    host_folder.run("-m", "papermill", "--no-progress-bar", "-p", "name", "terns", source, made)
+    words = ("papermill", "--no-progress-bar", "-p", "name", "terns", str(source), str(made))
+    done = run_notebook(*words, cwd=host_folder.folder, env=host_folder.env)
+    assert done.returncode == 0, done.stdout + done.stderr
     assert_equal(host_folder.frames, expected_frames)
     saved = json.loads(made.read_text("utf-8"))
     assert "widgets" not in saved["metadata"]
     outputs = [each["data"] for cell in saved["cells"] for each in cell["outputs"]]
     assert [sorted(data) for data in outputs] == [["text/html", "text/plain"]] * 4
-    words = ["".join(data["text/plain"]) for data in outputs]
-    assert all(each.startswith("✓ ") for each in words), words
+    texts = ["".join(data["text/plain"]) for data in outputs]
+    assert all(each.startswith("✓ ") for each in texts), texts
 
 
 def test_the_same_frames_from_a_marimo_notebook_run_as_a_program(

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +13,7 @@ import pytest
 
 from docs.website.notebooks import comparable_outputs
 from tests.local_service import stop
+from tests.preloaded import run_notebook
 from webdata_nb import settings
 from webdata_nb.settings import Options
 
@@ -72,27 +71,14 @@ def test_there_are_notebooks() -> None:
 def test_it_runs_and_shows_what_it_promises(path: Path, home: Path, tmp_path: Path) -> None:
     copy = tmp_path / path.name
     shutil.copy(path, copy)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-p", "nbmake.pytest_plugin", "--nbmake"),
-            *(
-                "--overwrite",
-                "--nbmake-timeout=300",
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                "--rootdir",
-                str(tmp_path),
-                str(copy),
-            ),
-        ],
+    done = run_notebook(
+        *("pytest", "-p", "nbmake.pytest_plugin", "--nbmake", "--overwrite"),
+        *("--nbmake-timeout=300", "-q", "-p", "no:cacheprovider"),
+        *("--rootdir", str(tmp_path), str(copy)),
         cwd=tmp_path,
         env=os.environ
         | {"PYTHONPATH": str(CHECKOUT), "WEBDATA_HOME": str(home), "TMPDIR": str(tmp_path)}
         | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     stop_services(tmp_path)
     assert done.returncode == 0, done.stdout
