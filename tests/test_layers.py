@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import importlib.metadata
-import os
 import re
 import shutil
 import subprocess
@@ -21,9 +20,18 @@ from typing import Final
 import grimp
 import pytest
 
+from tests.preloaded import PreloadedInterpreter
+
 CHECKOUT: Final = Path(__file__).resolve().parent.parent
 PACKAGE: Final = CHECKOUT / "webdata_nb"
 RUN: Final = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+# It asks for the width at its import.
+LINTER: Final = PreloadedInterpreter(
+    "import os; os.environ |= {'COLUMNS': '200', 'NO_COLOR': '1'}\n"
+    "import importlinter.cli, importlinter.configuration, importlinter.contracts.forbidden\n"
+    "import importlinter.contracts.acyclic_siblings, importlinter.contracts.layers\n"
+    "import importlinter.contracts.protected"
+)
 
 # Ways to the network in the standard library, apart from `socket` and `ssl`.
 NETWORK: Final = frozenset(
@@ -98,14 +106,7 @@ VIOLATIONS: Final = {
 
 def lint(root: Path) -> subprocess.CompletedProcess[str]:
     """Check the rules over the package in `root`."""
-    return subprocess.run(
-        [sys.executable, "-c", RUN, "--no-cache", "--no-logo"],
-        cwd=root,
-        env=os.environ | {"COLUMNS": "200", "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return LINTER.run(RUN, "--no-cache", "--no-logo", cwd=root)
 
 
 @pytest.mark.gate
@@ -195,9 +196,9 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def sources(root: Path) -> Iterator[tuple[str, ast.AST]]:
-    """Give every node of every module below `root`, with the module's path in the package."""
-    for file in sorted(root.rglob("*.py")):
+def sources() -> Iterator[tuple[str, ast.AST]]:
+    """Give every node of every module of the package, with the module's path in it."""
+    for file in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             yield file.relative_to(PACKAGE).as_posix(), node
 
@@ -214,27 +215,21 @@ def names(node: ast.AST) -> Iterator[str]:
         yield node.attr
 
 
-@pytest.mark.slow
-def test_in_the_service_only_web_opens_connections() -> None:
-    found = {
-        (file, name)
-        for file, node in sources(PACKAGE / "service")
-        for name in names(node)
-        if name in NETWORK and not file.startswith("service/web/")
-    }
-    assert found == set()
-    assert any(
-        name in NETWORK for _, node in sources(PACKAGE / "service/web") for name in names(node)
-    )
+@pytest.fixture(scope="module")
+def uses() -> set[tuple[str, str]]:
+    """Give each module of the package with each name of `names` in it."""
+    return {(file, name) for file, node in sources() for name in names(node)}
 
 
 @pytest.mark.slow
-def test_the_environment_is_read_in_one_place() -> None:
-    readers = {
-        file
-        for file, node in sources(PACKAGE)
-        for name in names(node)
-        if name in {"environ", "getenv", "environb"}
-    }
+def test_in_the_service_only_web_opens_connections(uses: set[tuple[str, str]]) -> None:
+    found = {file for file, name in uses if name in NETWORK and file.startswith("service/")}
+    assert found
+    assert {file for file in found if not file.startswith("service/web/")} == set()
+
+
+@pytest.mark.slow
+def test_the_environment_is_read_in_one_place(uses: set[tuple[str, str]]) -> None:
+    readers = {file for file, name in uses if name in {"environ", "getenv", "environb"}}
     assert readers <= ENVIRONMENT
     assert "settings.py" in readers
