@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.cells import cell_len
 
+from tests.preloaded import start_command
 from tests.shell import CHECKOUT, TIMEOUT_S, Shell
 from tests.site.document import document
 from webdata_nb.cli.output import (
@@ -167,8 +168,8 @@ def in_terminal(shell: Shell, width: int, *words: str) -> list[str]:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     environ = {name: text for name, text in os.environ.items() if name != "COLUMNS"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "webdata_nb", *words],
+    process = start_command(
+        *words,
         stdout=theirs,
         stderr=subprocess.DEVNULL,
         cwd=CHECKOUT,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from starlette.responses import JSONResponse
 
 from benchmarks import cache_together
+from tests import preloaded
 from tests.api.receipts import SITE, receipt_of
 from tests.wire.waiting import until
 from tests.wire_service import KEY, JobScript, WireService, crawl_rows
@@ -47,9 +48,10 @@ def test_identical_calls_in_threads_share_one_job(service: WireService) -> None:
 
 @pytest.mark.slow
 def test_identical_calls_in_processes_share_one_job(service: WireService) -> None:
-    command = [sys.executable, "-c", ASK, service.url, KEY]
     calls = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        preloaded.PACKAGE.start(
+            *(ASK, service.url, KEY), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         for _ in range(4)
     ]
     outputs = [process.communicate(timeout=120) for process in calls]
@@ -152,7 +154,15 @@ def test_recovered_service_gives_fresh_results(service: WireService) -> None:
         assert len(crawl_df(SITE, ttl=0, stale_if_error=True)) == 2
 
 
+@pytest.fixture
+def forked_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the processes of the benchmark."""
+    names = vars(subprocess) | {"Popen": preloaded.popen}
+    monkeypatch.setattr(cache_together, "subprocess", SimpleNamespace(**names))
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_readers")
 def test_four_processes_download_once() -> None:
     failed, jobs, _ = cache_together.measure(0.5, 4)
     assert failed.failed == ()
@@ -161,6 +171,7 @@ def test_four_processes_download_once() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_readers")
 def test_concurrent_replacement_of_files_is_tolerated() -> None:
     failed, jobs = cache_together.measure_refreshed(0.5, 4)
     assert failed.failed == ()

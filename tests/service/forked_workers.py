@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, cast
 
 import pytest
@@ -17,7 +18,7 @@ from webdata_nb.service.workers.pool import PIPE_BYTES, WorkerProcess
 INTERPRETER: Final = PreloadedInterpreter(
     "import webdata_nb.service.workers.worker, webdata_nb.page.extract.structured"
 )
-_CODE: Final = "from webdata_nb.service.workers.worker import main; main()"
+_MODULE: Final = "webdata_nb.service.workers.worker"
 
 
 class _Process:
@@ -54,9 +55,11 @@ class _Process:
         return self._forked.wait()
 
 
-async def _start(cpu_seconds: float, memory_bytes: int) -> WorkerProcess:
+async def _start(module: str, cpu_seconds: float, memory_bytes: int) -> WorkerProcess:
+    limits = (str(cpu_seconds), str(memory_bytes))
     forked = INTERPRETER.start(
-        *(_CODE, str(cpu_seconds), str(memory_bytes)),
+        *(f"from {module} import main; main()", *limits),
+        command=["-m", module, *limits],
         env=python_environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -72,8 +75,8 @@ async def _start(cpu_seconds: float, memory_bytes: int) -> WorkerProcess:
 
 
 @contextmanager
-def forked_workers() -> Iterator[None]:
-    """Fork the page workers that are started in this block."""
+def forked_workers(module: str = _MODULE) -> Iterator[None]:
+    """Fork the page workers that are started in this block; `module` has their program."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WorkerProcess, "start", _start)
+        patch.setattr(WorkerProcess, "start", partial(_start, module))
         yield

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tests.processes import arguments_of
+from tests.service.forked_workers import forked_workers
 from tests.service.workers.test_pool import FULL_PAGE, html, workers
 from tests.wire.waiting import until
 from webdata_nb.page.content.page_source import FetchedResponse
@@ -25,6 +26,7 @@ from webdata_nb.service.workers import pool
 from webdata_nb.service.workers.messages import PageReply
 from webdata_nb.service.workers.pool import PagePool
 
+HIJACKED = "tests.service.workers.hijacked_worker"
 BROKEN = (
     *("/pickle", "/pickle-behind", "/old-frame", "/garbage", "/zeros", "/huge"),
     *("/truncated", "/other-formats", "/nothing"),
@@ -42,7 +44,13 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 @pytest.fixture
 def hijacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_MODULE", "tests.service.workers.hijacked_worker")
+    monkeypatch.setattr(pool, "_MODULE", HIJACKED)
+
+
+@pytest.fixture
+def forked_hijacked() -> Iterator[None]:
+    with forked_workers(HIJACKED):
+        yield
 
 
 def at(path: str, title: str = "Title") -> FetchedResponse:
@@ -54,8 +62,8 @@ def environment_of(pid: int) -> bytes:
 
 
 def running() -> set[int]:
-    module = "tests.service.workers.hijacked_worker"
-    return {each.pid for each in psutil.Process().children() if module in arguments_of(each)}
+    below = psutil.Process().children(recursive=True)
+    return {each.pid for each in below if HIJACKED in arguments_of(each)}
 
 
 def pipes() -> set[str]:
@@ -68,7 +76,7 @@ def pipes() -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("hijacked")
+@pytest.mark.usefixtures("forked_hijacked")
 @pytest.mark.parametrize("path", BROKEN)
 async def test_what_is_no_answer_fails_the_page_and_ends_the_worker(
     path: str, tmp_path: Path
