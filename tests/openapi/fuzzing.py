@@ -110,10 +110,12 @@ def fuzz(
     seed: int | None = None,
     phases: str | None = None,
     minutes: float | None = None,
+    operation: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run Schemathesis on a service, in directory `at`; exit code 0 where it found nothing.
 
-    With `minutes`, random calls and chains go on until they are over.
+    With `minutes`, random calls and chains go on until they are over. With an id as `operation`,
+    no other is called.
     """
     served = target.service
     environ = {
@@ -136,6 +138,7 @@ def fuzz(
         *("--generation-database", "none", "--workers", "1"),
         *(("--seed", str(seed)) if seed is not None else ()),
         *(("--phases", phases) if phases else ()),
+        *(("--include-operation-id", operation) if operation else ()),
         *(("--max-time", str(round(60 * minutes))) if minutes else ()),
     ]
     return subprocess.run(
