@@ -32,6 +32,8 @@ exec(wait_for_program({parent}, {listener}), {{"__name__": "__main__"}})
     + "#" * (1 << 12)
 )
 _MAX_REQUEST_BYTES: Final = 1 << 17
+# Stands for an exit code that nobody has seen; no test expects it.
+_UNKNOWN: Final = 255
 # Positions in /proc/self/stat, after the name of the program, of the place of the command line.
 _COMMAND_LINE: Final = slice(45, 47)
 
@@ -108,7 +110,8 @@ class ForkedProcess(subprocess.Popen[Any]):
         if self.returncode is None and select.select([self.connection], [], [], timeout)[0]:
             with self._lock:
                 if self.returncode is None:
-                    self.returncode = int(os.read(self.connection, 20))
+                    # Nothing is read where the interpreter was closed before this process ended.
+                    self.returncode = int(os.read(self.connection, 20) or _UNKNOWN)
         return self.returncode
 
 
