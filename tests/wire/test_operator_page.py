@@ -48,6 +48,7 @@ ERRORS: Final = (
     "<b>every</b> provider refused the search: " + "google answered 429, " * 9,
 )
 LABELS: Final = 10_200
+WIDTHS: Final = (390, 800, 1600)
 OPERATOR: Final = {"Authorization": "Bearer wdk_operator"}
 PASSWORD: Final[HttpCredentials] = {"username": "me", "password": "wdk_operator"}
 
@@ -220,20 +221,20 @@ def tab(browser: Browser, service: Service, **options: Any) -> Iterator[Page]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 800, 1600])
 def test_pages_are_readable(
-    service: Service, browser: Browser, width: int, scheme: Literal["light", "dark"]
+    service: Service, browser: Browser, scheme: Literal["light", "dark"]
 ) -> None:
     paths = ["/operator", *(f"/operator/{name}" for name in VIEWS), "/operator/usage?by=day"]
     paths += [f"/operator/jobs/{service.job(state=state)}" for state in ("failed", "running")]
-    faults: dict[str, list[str]] = {}
-    size = {"width": width, "height": 900}
-    with tab(browser, service, viewport=size, color_scheme=scheme) as page:
+    faults: dict[tuple[str, int], list[str]] = {}
+    with tab(browser, service, color_scheme=scheme) as page:
         for path in paths:
             page.goto(service.urls[-1] + path)
             page.wait_for_selector("#live:text('Live')")
-            if found := page.evaluate(CHECKS):
-                faults[path] = found
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": 900})
+                if found := page.evaluate(CHECKS):
+                    faults[path, width] = found
     assert faults == {}
 
 
