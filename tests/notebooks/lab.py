@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tests.preloaded import WITHOUT_GRAMMARS
 from tests.requirements import require_module
 
 if TYPE_CHECKING:
@@ -38,6 +39,18 @@ def send_late(stream, message, *args, **kwargs):
 
 session.send = send_late
 """
+_SERVER: Final = (
+    f"{WITHOUT_GRAMMARS}import runpy; "
+    "runpy.run_module('jupyterlab', run_name='__main__', alter_sys=True)"
+)
+# Each page would ask for it, which starts Node three times.
+_NO_BUILD: Final = {"page_config_data": {"buildCheck": False}}
+_OPEN: Final = """async path => {
+    const { shell, commands } = window.jupyterapp;
+    const before = [...shell.widgets("main")];
+    await commands.execute("docmanager:open", { path });
+    before.forEach(widget => widget.dispose());
+}"""
 _NO_NEWS: Final = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
 
 
@@ -102,10 +115,11 @@ def running(folder: Path, *, expose: bool = False, late_replies: bool = False) -
         "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
         f"--LabApp.expose_app_in_browser={expose}",
+        f"--ServerApp.tornado_settings={_NO_BUILD}",
     )
     with (home / "log").open("wb") as log:
         server = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", *options],
+            [sys.executable, "-c", _SERVER, *options],
             env=os.environ | own,
             cwd=notebooks,
             stdout=log,
@@ -135,11 +149,18 @@ def _address(runtime: Path, server: subprocess.Popen[bytes], log: Path) -> str:
 
 
 class Notebook:
-    """A notebook that is open in the browser."""
+    """A notebook that is open in the browser.
 
-    def __init__(self, page: Page, url: str) -> None:
+    With `reload=False`, a page that exposes its application opens the notebook in the place of what
+    it shows, which takes a fraction of the time.
+    """
+
+    def __init__(self, page: Page, url: str, *, reload: bool = True) -> None:
         self.page = page
-        page.goto(url)
+        if reload or not page.evaluate("'jupyterapp' in window"):
+            page.goto(url)
+        else:
+            page.evaluate(_OPEN, url.partition("/lab/tree/")[2].partition("?")[0])
         self._state("idle")
         self.cells = page.locator(".jp-Notebook .jp-CodeCell")
 

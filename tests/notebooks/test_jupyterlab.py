@@ -51,7 +51,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 @pytest.fixture(scope="module")
 def lab(service: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:  # noqa: ARG001 - it must run
     require_module("jupyterlab")
-    with labs.running(tmp_path_factory.mktemp("lab"), late_replies=True) as running:
+    folder = tmp_path_factory.mktemp("lab")
+    with labs.running(folder, expose=True, late_replies=True) as running:
         yield running
 
 
@@ -89,8 +90,8 @@ def status_at_end(service: Session) -> str:
     return status
 
 
-def opened(lab: Lab, page: Page, name: str, cells: list[str]) -> Notebook:
-    notebook = Notebook(page, lab.write(f"{name}.ipynb", [IMPORT, *cells]))
+def opened(lab: Lab, page: Page, name: str, cells: list[str], *, reload: bool = False) -> Notebook:
+    notebook = Notebook(page, lab.write(f"{name}.ipynb", [IMPORT, *cells]), reload=reload)
     notebook.run_until_heard(0)
     return notebook
 
@@ -261,7 +262,7 @@ def shown_whole(notebook: Notebook, selector: str) -> None:
 
 def test_in_the_dark_theme_it_is_as_readable(lab: Lab, page: Page, crawl: str) -> None:
     with lab.dark():
-        notebook = opened(lab, page, "dark", [f"df = {crawl}, on_cancel='partial')"])
+        notebook = opened(lab, page, "dark", [f"df = {crawl}, on_cancel='partial')"], reload=True)
         page.locator("body[data-jp-theme-light=false]").wait_for(state="attached")
         notebook.run(1)
         moving(notebook)

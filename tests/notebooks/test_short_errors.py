@@ -77,7 +77,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     require_module("jupyterlab")
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("WEBDATA_HOME", str(tmp_path_factory.mktemp("home")))
-        with labs.running(tmp_path_factory.mktemp("lab"), late_replies=True) as running:
+        folder = tmp_path_factory.mktemp("lab")
+        with labs.running(folder, expose=True, late_replies=True) as running:
             yield running
 
 
@@ -93,17 +94,18 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
-def new_page(browser: Browser, width: int) -> Page:
-    page = browser.new_page(viewport={"width": width, "height": 900})
-    page.set_default_timeout(120_000)
-    return page
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    with browser.new_page(viewport={"width": 1000, "height": 900}) as page:
+        page.set_default_timeout(120_000)
+        yield page
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [800, 1000, 1600])
-def test_an_error_in_jupyterlab_takes_a_few_lines(lab: Lab, browser: Browser, width: int) -> None:
-    page = new_page(browser, width)
-    notebook = Notebook(page, lab.write(f"errors-{width}.ipynb", CELLS))
+def test_an_error_in_jupyterlab_takes_a_few_lines(lab: Lab, page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    notebook = Notebook(page, lab.write(f"errors-{width}.ipynb", CELLS), reload=False)
     notebook.run_until_heard(0)
     for number in range(1, 5):
         notebook.run_each(number)
@@ -120,26 +122,23 @@ def test_an_error_in_jupyterlab_takes_a_few_lines(lab: Lab, browser: Browser, wi
     notebook.run_each(5, 6)
     for number in (5, 6):
         notebook.output(number).get_by_text("Traceback (most recent call last)").wait_for()
-    page.close()
 
 
 @pytest.mark.slow
-def test_an_error_is_as_readable_in_the_dark_theme(lab: Lab, browser: Browser) -> None:
+def test_an_error_is_as_readable_in_the_dark_theme(lab: Lab, page: Page) -> None:
+    page.set_viewport_size({"width": 1000, "height": 900})
     with lab.dark():
-        page = new_page(browser, 1000)
         notebook = Notebook(page, lab.write("errors-dark.ipynb", CELLS[:3]))
         notebook.run_until_heard(0)
         notebook.run_each(1, 2)
         notebook.output(2).get_by_text("did you mean").wait_for()
         notebook.picture("errors-dark")
-        page.close()
 
 
 @pytest.mark.slow
-def test_marimo_shows_the_message(browser: Browser, tmp_path: Path) -> None:
+def test_marimo_shows_the_message(page: Page, tmp_path: Path) -> None:
     require_module("marimo")
     cells = ("import webdata_nb", "webdata_nb.crawl_df('https://site.test/', max_pages=0)")
-    page = new_page(browser, 1000)
     with editor.running(tmp_path, cells) as url:
         page.goto(url)
         for _ in range(90):
@@ -152,4 +151,4 @@ def test_marimo_shows_the_message(browser: Browser, tmp_path: Path) -> None:
         page.get_by_text(MESSAGE).first.wait_for()
         picture(page, "errors-marimo")
         assert page.get_by_text("build_request").count() == 0
-    page.close()
+        page.goto("about:blank")
