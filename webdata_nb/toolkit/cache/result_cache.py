@@ -417,11 +417,10 @@ def _read_columns(
     """Return columns of a file, with nulls where it has none."""
     if columns is None:
         return document.read()
-    table = document.read([name for name in columns if name in document.schema.names])
-    for name in columns:
-        if name not in table.column_names:
-            field = schemas.SCHEMAS[op].field(name)
-            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    present = document.schema.names
+    table = document.read([name for name in columns if name in present])
+    for each in (schemas.SCHEMAS[op].field(name) for name in columns if name not in present):
+        table = table.append_column(each, pa.nulls(table.num_rows, each.type))
     return table.select(list(columns))
 
 

@@ -308,7 +308,7 @@ def in_order(table: TableName, names: Collection[str]) -> tuple[str, ...]:
 
 def are_columns_of(table: TableName, schema: pa.Schema) -> bool:
     """Return whether the columns of a file are some of the table's, in its order."""
-    current = pa.schema(field for field in SCHEMAS[table] if field.name in schema.names)
+    current = pa.schema(map(SCHEMAS[table].field, in_order(table, schema.names)))
     return current.equals(schema, check_metadata=True)
 
 

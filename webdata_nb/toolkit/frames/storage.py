@@ -394,8 +394,9 @@ class ParquetDocument:
     def __init__(self, data: bytes) -> None:
         self._file = pq.ParquetFile(pa.BufferReader(data))
         self._large = len(data) >= _MIN_BYTES_FOR_THREADS
-        self.schema: pa.Schema = self._file.schema_arrow.remove_metadata()
-        metadata = self._file.schema_arrow.metadata or {}
+        stored = self._file.schema_arrow
+        self.schema: pa.Schema = stored.remove_metadata()
+        metadata = stored.metadata or {}
         self.own: dict[str, Any] = _mapping(orjson.loads(metadata.get(_OWN, b"{}")))
         self.attrs: dict[str, Any] = receipt_of(metadata)
 
