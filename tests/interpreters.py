@@ -9,8 +9,8 @@ standard error. The newest one runs the short suite of the README too, in the un
 said and left out. The version after the newest declared one is tried as well; what fails there is
 only said, as nothing is claimed of it.
 
-uv installs, since pip computes a minute for each environment. The README's own command, which
-`.ci/run` runs on this Python, uses pip.
+uv installs, since pip computes a minute for each environment; `.ci/run` has uv install too before
+it runs the README's test command. `tests/first_ten_minutes.py` installs with pip as a user does.
 
 `--lowest` does the same on the Python that runs this script, with the lowest versions that
 `pyproject.toml` allows of all direct dependencies, and then runs the tests that use these most.
