@@ -17,7 +17,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any, Final
 
 import certifi
@@ -199,8 +199,7 @@ def resources_are_closed() -> Iterator[None]:
 def forked_services() -> Iterator[None]:
     """Fork the local services that this process starts; `started_services` starts them."""
     with pytest.MonkeyPatch.context() as patch:
-        names = vars(subprocess) | {"Popen": preloaded.popen}
-        patch.setattr(local, "subprocess", SimpleNamespace(**names))
+        patch.setattr(local, "subprocess", preloaded.FORKING_SUBPROCESS)
         yield
 
 

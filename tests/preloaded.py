@@ -18,6 +18,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
 CHECKOUT: Final = Path(__file__).resolve().parent.parent
@@ -228,6 +229,10 @@ def popen(words: Sequence[str], **options: Any) -> ForkedProcess:
         return PACKAGE.start(*words[2:], **options)
     module, *arguments = words[words.index("-m") + 1 :]
     return start_command(*arguments, module=module, **options)
+
+
+# A module that has this in place of `subprocess` forks what it starts by `Popen`.
+FORKING_SUBPROCESS: Final = SimpleNamespace(**vars(subprocess) | {"Popen": popen})
 
 
 def run_notebook(

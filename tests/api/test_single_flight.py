@@ -8,7 +8,6 @@ import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from starlette.responses import JSONResponse
@@ -157,8 +156,7 @@ def test_recovered_service_gives_fresh_results(service: WireService) -> None:
 @pytest.fixture
 def forked_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the processes of the benchmark."""
-    names = vars(subprocess) | {"Popen": preloaded.popen}
-    monkeypatch.setattr(cache_together, "subprocess", SimpleNamespace(**names))
+    monkeypatch.setattr(cache_together, "subprocess", preloaded.FORKING_SUBPROCESS)
 
 
 @pytest.mark.slow
